@@ -1,0 +1,157 @@
+/*
+ * backend.h - the border between the scheduler and what computes.
+ *
+ * A backend is asked for whole batch steps, never for single operators, so
+ * that each fuses and schedules as it likes.  A step is a ragged batch: for
+ * each sequence in it a run of rows (prompt tokens to prefill, or the one token
+ * sampled last), their positions, and the table of KV blocks they read and
+ * write.  Prefill chunks and decode rows mix freely in one step.
+ *
+ * Steps overlap: launch() starts one and may return before it is done,
+ * collect() waits for the oldest one launched.  Up to `depth` steps may be in
+ * flight, so a decode row can be launched before the token it continues has
+ * been seen by the host: HYMT_TOKEN_LAST names it.  A backend with depth 1
+ * computes inside launch().
+ *
+ * Promises every backend keeps:
+ *   - batch invariance: the logits of a row depend on its sequence's tokens
+ *     and positions alone; not on other rows, chunking, threads or slots;
+ *   - rounding, masking and order of the forward pass as the Hugging Face class
+ *     hunyuan_v1_dense (RoPE first, then QK-norm);
+ *   - no allocation in launch() and collect().
+ *
+ * Thread: all calls of one backend from one thread (the engine thread), after
+ * fork.
+ */
+
+#ifndef HYMT_BACKEND_H
+#define HYMT_BACKEND_H
+
+#include "model.h"
+#include "sampling.h"
+
+
+#define HYMT_BACKEND_ABI  1
+
+#define HYMT_KV_BLOCK     16           /* tokens a block of KV holds */
+
+#define HYMT_TOKEN_NONE   UINT32_MAX   /* nothing was sampled */
+
+
+typedef struct {
+    uint32_t            threads;     /* cpu: compute threads, 0: by the host */
+    int                 device;      /* cuda: ordinal */
+    uint32_t            max_batch;   /* slots: sequences that run at once */
+    uint32_t            max_rows;    /* rows of one step */
+    uint32_t            context;     /* tokens of one sequence */
+    uint32_t            n_blocks;    /* KV blocks in the pool */
+    const volatile int *stop;        /* non-zero: give up; seen within a layer */
+} hymt_backend_params_t;
+
+
+/* One sequence's part of a step. */
+typedef struct {
+    uint32_t         slot;       /* < max_batch; holds sampler state */
+    uint32_t         n_rows;     /* >= 1 */
+    uint32_t         pos;        /* position of the first row */
+
+    /*
+     * [n_rows]; NULL: one row, the token last sampled in this slot, which may
+     * still be in flight
+     */
+    const uint32_t  *tokens;
+
+    /* [ceil((pos + n_rows) / HYMT_KV_BLOCK)], read during launch() only */
+    const uint32_t  *blocks;
+
+    /* the last row is followed by sampling output token `n_out` (from 0) */
+    bool             sample;
+    uint32_t         n_out;
+
+    /*
+     * Looked at between layers; where every sequence of a step is canceled the
+     * step ends early.  NULL: never canceled.
+     */
+    const volatile int *canceled;
+} hymt_batch_seq_t;
+
+
+typedef struct {
+    const hymt_batch_seq_t  *seqs;    /* [n_seqs], read during launch() only */
+    uint32_t                 n_seqs;
+    uint32_t                 n_rows;  /* sum, at most max_rows */
+
+    /*
+     * Tests and self-test: fp32 logits of EVERY row, [n_rows][vocab], before
+     * penalty and temperature; complete after collect().  NULL: not wanted.
+     */
+    float                   *logits;
+} hymt_batch_t;
+
+
+typedef struct hymt_backend_s  hymt_backend_t;
+
+
+typedef struct {
+    uint32_t     abi;        /* HYMT_BACKEND_ABI */
+    const char  *build_id;   /* must equal the host's for a shared object */
+    const char  *name;       /* "cpu", "cuda", "ref" */
+    uint32_t     depth;      /* steps in flight: 1 or 2 */
+
+    /*
+     * Checks the parameters, allocates everything (weights, KV pool,
+     * activations), reads the weights.  HYMT_ABORTED where *stop was raised;
+     * HYMT_ERROR leaves nothing behind.  The model must stay open until
+     * create() returns.
+     */
+    hymt_status_t (*create)(const hymt_backend_params_t *params,
+        const hymt_model_t *model, hymt_backend_t **b, hymt_error_t *err);
+
+    void (*destroy)(hymt_backend_t *b);
+
+    /*
+     * Puts a sequence into a free slot: its sampling, and its prompt for the
+     * repetition penalty's set (the prompt's tokens may partly come from shared
+     * blocks and never pass through a step).
+     */
+    void (*slot_begin)(hymt_backend_t *b, uint32_t slot,
+        const hymt_sampling_t *sampling, const uint32_t *prompt,
+        uint32_t n_prompt);
+
+    /*
+     * Starts a step.  HYMT_ERROR: nothing was started and the backend is
+     * unusable.
+     */
+    hymt_status_t (*launch)(hymt_backend_t *b, const hymt_batch_t *batch,
+        hymt_error_t *err);
+
+    /*
+     * Waits for the oldest step in flight; tokens[i] is what sequence i of its
+     * batch sampled, HYMT_TOKEN_NONE where it did not ask.
+     *
+     * HYMT_ABORTED: the step ended early (all canceled, or *stop); its tokens
+     * are void, the KV it was to write is undefined, the backend lives on.
+     * HYMT_ERROR: logits that are not finite, or a device error: unusable.
+     */
+    hymt_status_t (*collect)(hymt_backend_t *b, uint32_t *tokens,
+        hymt_error_t *err);
+
+    /* Bytes taken: weights as held, KV pool, everything else. */
+    void (*memory)(const hymt_backend_t *b, uint64_t *weights, uint64_t *kv,
+        uint64_t *other);
+
+    /* What runs, for the log: "avx512, 2 threads, bf16 weights". */
+    const char *(*describe)(const hymt_backend_t *b);
+} hymt_backend_ops_t;
+
+
+extern const hymt_backend_ops_t  hymt_backend_cpu;
+
+/*
+ * The readable forward pass in double precision, one row at a time: what the
+ * others are compared with.  For tests and tiny models.
+ */
+extern const hymt_backend_ops_t  hymt_backend_ref;
+
+
+#endif /* HYMT_BACKEND_H */

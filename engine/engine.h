@@ -1,0 +1,121 @@
+/*
+ * engine.h - the engine thread: loads a model, runs steps, hands back tokens.
+ *
+ * Everything here is in token ids; text is the host's (host.h).  Two threads
+ * meet: the owner (one thread, the text thread) submits, cancels and polls; the
+ * engine thread computes.  Between them two SPSC rings of pointers and two
+ * eventfds; no lock, no allocation after start.
+ *
+ * Life: start() returns at once; the thread opens the model, creates the
+ * backend, tests itself and becomes READY or FAILED.  stop() ends it within one
+ * layer of work.  A backend error makes it FAILED: every sequence ends with
+ * HYMT_FINISH_FAILED and new ones are refused; the process lives on.
+ */
+
+#ifndef HYMT_ENGINE_H
+#define HYMT_ENGINE_H
+
+#include "scheduler.h"
+
+
+typedef enum {
+    HYMT_ENGINE_LOADING = 0,
+    HYMT_ENGINE_READY,
+    HYMT_ENGINE_FAILED,    /* hymt_engine_reason() says why */
+    HYMT_ENGINE_STOPPED,
+} hymt_engine_state_t;
+
+
+typedef struct {
+    const char  *model;       /* directory; copied */
+    const char  *backend;     /* "auto", "cpu", "ref", later "cuda"; copied */
+    int          device;
+    uint32_t     threads;     /* 0: cores - 1, at least 1, at most 16 */
+    uint32_t     max_batch;   /* 1..1024 */
+    uint32_t     context;     /* tokens; 0: 8192; at most max_position */
+    uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
+    uint32_t     max_seqs;    /* that the owner has submitted and not got back */
+    uint32_t     step_ms;     /* longest step where one token allows; 0: 50 */
+
+    /*
+     * Rung (eventfd written) when poll() has news or the state has changed,
+     * if armed: see hymt_engine_arm().
+     */
+    int          news_fd;
+} hymt_engine_params_t;
+
+
+/* All relaxed atomics, written by the engine thread; read by anyone. */
+typedef struct {
+    _Atomic uint32_t  state;          /* hymt_engine_state_t */
+    _Atomic uint32_t  waiting;
+    _Atomic uint32_t  running;
+    _Atomic uint32_t  kv_blocks;
+    _Atomic uint32_t  kv_blocks_used;
+    _Atomic uint32_t  max_batch;
+    _Atomic uint32_t  context;
+    _Atomic uint64_t  steps;
+    _Atomic uint64_t  step_ns;        /* sum */
+    _Atomic uint64_t  rows_prefill;   /* prompt tokens computed */
+    _Atomic uint64_t  rows_decode;    /* output tokens computed */
+    _Atomic uint64_t  load_ns;        /* start to READY */
+    _Atomic uint64_t  bytes_weights;
+    _Atomic uint64_t  bytes_kv;
+    _Atomic uint64_t  bytes_other;
+    _Atomic uint64_t  progress_ns;    /* hymt_now_ns() of the last sign of life */
+} hymt_engine_stats_t;
+
+
+typedef struct hymt_engine_s  hymt_engine_t;
+
+
+/*
+ * The backend's table by name: "cpu", "ref", "auto" (the best usable one; the
+ * reason for the choice goes to note [cap]).
+ */
+const hymt_backend_ops_t *hymt_backend_find(const char *name, char *note,
+    size_t cap, hymt_error_t *err);
+
+
+hymt_status_t hymt_engine_start(const hymt_engine_params_t *params,
+    hymt_engine_t **engine, hymt_error_t *err);
+
+/* Raises stop, rings, joins; unfinished sequences end as FAILED first. */
+void hymt_engine_stop(hymt_engine_t *engine);
+
+const hymt_engine_stats_t *hymt_engine_stats(const hymt_engine_t *engine);
+
+/* Why it is FAILED, or what it runs on once READY; owner thread. */
+const char *hymt_engine_reason(const hymt_engine_t *engine);
+
+/*
+ * The model's config once READY (state read with acquire); NULL before.
+ */
+const hymt_config_t *hymt_engine_config(const hymt_engine_t *engine);
+
+
+/*
+ * Hands a sequence over.  HYMT_AGAIN: max_seqs are out already.  HYMT_ERROR:
+ * not READY, or the sequence can never fit.
+ */
+hymt_status_t hymt_engine_submit(hymt_engine_t *engine, hymt_seq_t *seq,
+    hymt_error_t *err);
+
+/* Raises seq->canceled and wakes the engine. */
+void hymt_engine_cancel(hymt_engine_t *engine, hymt_seq_t *seq);
+
+/*
+ * The next sequence with news since it was last polled, or NULL.  Read finish
+ * first, then n_out: a finished one has all its tokens and is the owner's
+ * again.
+ */
+hymt_seq_t *hymt_engine_poll(hymt_engine_t *engine);
+
+/*
+ * Asks to be rung at the next news.  True: there is news already, poll again
+ * (nothing was armed); false: sleep on news_fd.
+ */
+bool hymt_engine_arm(hymt_engine_t *engine);
+
+
+#endif /* HYMT_ENGINE_H */

@@ -1,0 +1,161 @@
+/*
+ * scheduler.h - continuous batching in mixed steps.
+ *
+ * Every step carries one row for each sequence that decodes, plus chunks of
+ * waiting prompts up to a budget of rows: `budget_mixed` while anybody decodes,
+ * `budget_prefill` when nobody does.  Decode rows always go first and are never
+ * left out; prompts are prefilled first come first served, and a long prompt
+ * takes at most half of a step's budget while others wait behind it, so it
+ * starves nobody and is starved by nobody.  A sequence is admitted (gets a slot
+ * and blocks for prompt + max_new) strictly in order of arrival: one that does
+ * not fit yet holds back those behind it, so a long one is not overtaken for
+ * ever.
+ *
+ * The scheduler is pure bookkeeping: no clock, no thread, no backend.  plan()
+ * describes the next step; commit() takes its tokens.  With a backend of depth
+ * 2, plan() of step n+1 may come before commit() of step n; commits are in the
+ * order of plans.  A sequence that turns out to have ended then has one more
+ * row in flight; its token is dropped and its slot and blocks are freed only
+ * when no step in flight uses them.
+ *
+ * Thread: engine thread only, except the fields of hymt_seq_t said otherwise.
+ */
+
+#ifndef HYMT_SCHEDULER_H
+#define HYMT_SCHEDULER_H
+
+#include <stdatomic.h>
+
+#include "backend.h"
+#include "kv_cache.h"
+
+
+typedef enum {
+    HYMT_FINISH_NONE = 0,  /* not finished */
+    HYMT_FINISH_STOP,      /* an end token (not part of the output) */
+    HYMT_FINISH_LENGTH,    /* max_new tokens, or the context is full */
+    HYMT_FINISH_CANCELED,
+    HYMT_FINISH_FAILED,    /* the engine failed or stopped; no result */
+} hymt_finish_t;
+
+
+/*
+ * One sequence: a prompt and what follows it.  The owner (text thread) fills
+ * the first part, hands it to the engine, and gets it back through
+ * hymt_engine_poll(); memory is the owner's and must live until finish is set.
+ */
+typedef struct hymt_seq_s {
+    /* set by the owner before submitting; constant from then on */
+    const uint32_t   *prompt;     /* [n_prompt], >= 1 */
+    uint32_t          n_prompt;
+    uint32_t          max_new;    /* >= 1; n_prompt + max_new <= context */
+    uint32_t         *out;        /* [max_new] */
+    hymt_sampling_t   sampling;
+    void             *owner;
+
+    /* raised by the owner at any time; seen at the next step */
+    volatile int      canceled;
+
+    /* published by the engine thread (release); read with acquire */
+    _Atomic uint32_t  n_out;      /* tokens valid in out */
+    _Atomic uint32_t  finish;     /* hymt_finish_t; set last */
+
+    /* written by the engine thread before finish, ns of hymt_now_ns() */
+    uint64_t          t_submit;   /* set by hymt_engine_submit() */
+    uint64_t          t_start;    /* admitted to a slot; 0: never */
+    uint64_t          t_first;    /* first token; 0: none */
+    uint64_t          t_end;
+    uint32_t          batch;      /* most sequences in a step with this one */
+
+    /* engine.c: in the outbox already */
+    _Atomic uint32_t  notified;
+
+    /* scheduler.c */
+    struct hymt_seq_s  *next;
+    uint32_t            slot;
+    uint32_t            n_done;     /* prompt + output rows planned */
+    uint32_t            n_planned;  /* output tokens asked for */
+    uint32_t            in_flight;  /* steps */
+    uint32_t            state;
+} hymt_seq_t;
+
+
+typedef struct {
+    uint32_t         max_batch;       /* slots */
+    uint32_t         context;
+    uint32_t         n_blocks;
+    uint32_t         max_rows;        /* of a step: bound of both budgets */
+    uint32_t         budget_mixed;    /* prompt rows while anybody decodes */
+    uint32_t         budget_prefill;  /* prompt rows when nobody does */
+    uint32_t         depth;           /* plans that may be open: 1 or 2 */
+    const uint32_t  *stop;            /* [n_stop], copied */
+    uint32_t         n_stop;
+} hymt_sched_params_t;
+
+
+typedef struct hymt_sched_s  hymt_sched_t;
+
+
+hymt_status_t hymt_sched_create(const hymt_sched_params_t *params,
+    hymt_sched_t **sched, hymt_error_t *err);
+
+void hymt_sched_free(hymt_sched_t *sched);
+
+
+/*
+ * Puts a sequence at the end of the waiting line.  One that can never fit
+ * (n_prompt + max_new over the context or the whole pool) is HYMT_TOO_LONG and
+ * stays the caller's.
+ */
+hymt_status_t hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq,
+    hymt_error_t *err);
+
+
+/* Prompt rows of the following plans; clamped to [1, max_rows]. */
+void hymt_sched_budget(hymt_sched_t *sched, uint32_t mixed, uint32_t prefill);
+
+
+/*
+ * Called for each sequence admitted to a slot during plan(), in order, before
+ * the step is launched: the backend's slot_begin().
+ */
+typedef void (*hymt_sched_begin_pt)(void *data, hymt_seq_t *seq);
+
+
+/*
+ * Drops canceled sequences, admits waiting ones, and describes the next step.
+ * The batch points into the scheduler's memory and is valid until the next
+ * plan() (hymt_batch_t is read during launch only).
+ *
+ * Returns HYMT_OK, or HYMT_AGAIN when there is nothing to run (no plan is then
+ * open).
+ */
+hymt_status_t hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin,
+    void *data, hymt_batch_t *batch);
+
+
+/*
+ * Takes the tokens of the oldest open plan (in the order of its batch).
+ * tokens NULL: the step was aborted; what it computed is planned again, what
+ * was canceled is dropped.
+ *
+ * Outputs are appended and ends found here; each sequence with news (tokens or
+ * finish) is put on the news list.
+ */
+void hymt_sched_commit(hymt_sched_t *sched, const uint32_t *tokens);
+
+
+/* The next sequence with news, or NULL; a finished one comes exactly once. */
+hymt_seq_t *hymt_sched_news(hymt_sched_t *sched);
+
+
+/* Ends everything, waiting or running, with `finish`; all become news. */
+void hymt_sched_drop_all(hymt_sched_t *sched, hymt_finish_t finish);
+
+
+uint32_t hymt_sched_waiting(const hymt_sched_t *sched);
+uint32_t hymt_sched_running(const hymt_sched_t *sched);
+uint32_t hymt_sched_blocks_used(const hymt_sched_t *sched);
+
+
+#endif /* HYMT_SCHEDULER_H */
