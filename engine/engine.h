@@ -29,6 +29,10 @@ typedef enum {
 typedef struct {
     const char  *model;       /* directory; copied */
     const char  *backend;     /* "auto", "cpu", "ref", later "cuda"; copied */
+
+    /* NULL: by name; tests bring a table of their own */
+    const hymt_backend_ops_t  *ops;
+
     int          device;
     uint32_t     threads;     /* 0: cores - 1, at least 1, at most 16 */
     uint32_t     max_batch;   /* 1..1024 */
@@ -39,7 +43,7 @@ typedef struct {
 
     /*
      * Rung (eventfd written) when poll() has news or the state has changed,
-     * if armed: see hymt_engine_arm().
+     * if armed: see hymt_engine_arm().  -1: nobody sleeps.
      */
     int          news_fd;
 } hymt_engine_params_t;
@@ -80,7 +84,12 @@ const hymt_backend_ops_t *hymt_backend_find(const char *name, char *note,
 hymt_status_t hymt_engine_start(const hymt_engine_params_t *params,
     hymt_engine_t **engine, hymt_error_t *err);
 
-/* Raises stop, rings, joins; unfinished sequences end as FAILED first. */
+/*
+ * Raises stop, rings, joins within one layer of work, and frees the engine
+ * (NULL is legal).  Afterwards finish is set in every sequence that was out:
+ * those that had ended keep their result, the others are FAILED.  Stats,
+ * reason and config of the engine are gone.
+ */
 void hymt_engine_stop(hymt_engine_t *engine);
 
 const hymt_engine_stats_t *hymt_engine_stats(const hymt_engine_t *engine);

@@ -56,27 +56,33 @@ typedef struct hymt_seq_s {
     /* raised by the owner at any time; seen at the next step */
     volatile int      canceled;
 
-    /* published by the engine thread (release); read with acquire */
-    _Atomic uint32_t  n_out;      /* tokens valid in out */
-    _Atomic uint32_t  finish;     /* hymt_finish_t; set last */
+    /* tokens valid in out: published with release, read with acquire */
+    _Atomic uint32_t  n_out;
 
-    /* written by the engine thread before finish, ns of hymt_now_ns() */
+    /*
+     * hymt_finish_t: set by hymt_engine_poll() (or hymt_engine_stop()) in the
+     * owner's thread, so that nothing of the engine touches a sequence that
+     * shows as finished
+     */
+    _Atomic uint32_t  finish;
+
+    /* written by the engine thread, read once finished, ns of hymt_now_ns() */
     uint64_t          t_submit;   /* set by hymt_engine_submit() */
     uint64_t          t_start;    /* admitted to a slot; 0: never */
     uint64_t          t_first;    /* first token; 0: none */
     uint64_t          t_end;
     uint32_t          batch;      /* most sequences in a step with this one */
 
-    /* engine.c: in the outbox already */
+    /* engine.c: is in the outbox, has ended (one word: one decision) */
     _Atomic uint32_t  notified;
 
     /* scheduler.c */
-    struct hymt_seq_s  *next;
+    struct hymt_seq_s  *next;       /* in the waiting line, or in the news */
     uint32_t            slot;
-    uint32_t            n_done;     /* prompt + output rows planned */
+    uint32_t            n_done;     /* rows planned; position of the next */
     uint32_t            n_planned;  /* output tokens asked for */
-    uint32_t            in_flight;  /* steps */
-    uint32_t            state;
+    uint32_t            ended;      /* hymt_finish_t, on the engine's side */
+    bool                in_news;
 } hymt_seq_t;
 
 
@@ -145,11 +151,19 @@ hymt_status_t hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin,
 void hymt_sched_commit(hymt_sched_t *sched, const uint32_t *tokens);
 
 
-/* The next sequence with news, or NULL; a finished one comes exactly once. */
+/*
+ * The next sequence with news (more tokens, or `ended` set), or NULL.  An ended
+ * one comes exactly once and the scheduler never touches it again, even while
+ * a step in flight still carries a row of it.  News are taken after each
+ * commit(), plan() and drop_all().
+ */
 hymt_seq_t *hymt_sched_news(hymt_sched_t *sched);
 
 
-/* Ends everything, waiting or running, with `finish`; all become news. */
+/*
+ * Ends everything, waiting or running, with `finish`; all become news.  Open
+ * plans are forgotten: what is in flight must not be committed any more.
+ */
 void hymt_sched_drop_all(hymt_sched_t *sched, hymt_finish_t finish);
 
 
