@@ -1,0 +1,1 @@
+"""Parts of extract.py: reading packages, cleaning, filtering and splitting."""
