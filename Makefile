@@ -1,6 +1,8 @@
 # The one Makefile behind build.sh.  Objects and products go to $(BUILD).
 #
 #   make            the library, hymt, and the NGINX module
+#   make module     the NGINX module alone; NGINX_SRC is the tree it is for:
+#                   Debian's nginx-dev (the default), or any of NGINX's sources
 #   make unit       the unit tests' programs, plain
 #   make unit-san   the same with address and undefined-behaviour sanitizers
 
@@ -23,9 +25,9 @@ UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 
-.PHONY: all lib hymt unit unit-san clean
+.PHONY: all lib hymt module unit unit-san clean FORCE
 
-all: lib hymt
+all: lib hymt module
 
 lib: $(BUILD)/libhymt.a
 
@@ -55,6 +57,52 @@ $(BUILD)/libhymt-san.a: $(SAN_OBJS)
 
 $(BUILD)/hymt: tools/hymt.c $(BUILD)/libhymt.a
 	$(CC) $(FLAGS) -MMD -MP $< $(BUILD)/libhymt.a $(LIBS) -o $@
+
+# The module: NGINX's own build, run in a folder of links to its tree, so that
+# the tree stays as it is and no path of ours meets configure's quoting.
+
+NGINX_SRC   ?= /usr/share/nginx/src
+NGINX_FLAGS ?= --with-compat --with-threads
+NGINX_DIR   := $(BUILD)/nginx
+
+NGINX_CC_OPT := $(CFLAGS) -fPIC -fstack-protector-strong \
+                -D_FORTIFY_SOURCE=2 -Wformat -Wformat-security
+NGINX_LD_OPT := -Wl,-z,relro -Wl,-z,now
+
+module: $(NGINX_DIR)/objs/Makefile $(BUILD)/libhymt.a
+	+$(MAKE) -C $(NGINX_DIR) -f objs/Makefile modules
+	@cmp -s $(NGINX_DIR)/objs/ngx_http_hymt_module.so \
+	    $(BUILD)/ngx_http_hymt_module.so \
+	    || cp $(NGINX_DIR)/objs/ngx_http_hymt_module.so $(BUILD)
+
+$(NGINX_DIR)/objs/Makefile: config config.make $(BUILD)/nginx.inputs
+	@rm -rf $(NGINX_DIR)
+	@mkdir -p $(NGINX_DIR)
+	@cd $(NGINX_DIR) && \
+	for i in auto configure conf conf_flags contrib man src; do \
+	    if [ -e "$(NGINX_SRC)/$$i" ]; then ln -s "$(NGINX_SRC)/$$i" .; fi; \
+	done
+	@ln -s "$(CURDIR)" $(NGINX_DIR)/hymt
+	cd $(NGINX_DIR) && bash -c 'NGX_CONF_FLAGS=($(NGINX_FLAGS)); \
+	    if [ -e conf_flags ]; then . ./conf_flags; fi; \
+	    configure=configure; [ -e configure ] || configure=auto/configure; \
+	    HYMT_LIB=../libhymt.a sh $$configure "$${NGX_CONF_FLAGS[@]}" \
+	        --with-cc="$(CC)" --with-cc-opt="$(NGINX_CC_OPT)" \
+	        --with-ld-opt="$(NGINX_LD_OPT)" --add-dynamic-module=hymt'
+
+# what, once changed, asks for configuring anew: sources come and go, a package
+# upgrade changes headers under an old date
+$(BUILD)/nginx.inputs: FORCE
+	@mkdir -p $(@D)
+	@[ -e "$(NGINX_SRC)/src/core/nginx.h" ] || { \
+	    echo "no NGINX sources in $(NGINX_SRC): apt-get install nginx-dev," \
+	         "or NGINX_SRC=/path/to/nginx" >&2; exit 1; }
+	@{ echo '$(NGINX_SRC) $(NGINX_FLAGS) $(CC) $(NGINX_CC_OPT)'; \
+	   echo '$(sort $(wildcard *.[ch] http/*.[ch] engine/*.h))'; \
+	   ls -lLR "$(NGINX_SRC)/src"; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+FORCE:
 
 unit: $(UNIT)
 
