@@ -51,6 +51,8 @@ typedef struct hymt_seq_s {
     uint32_t          max_new;    /* >= 1; n_prompt + max_new <= context */
     uint32_t         *out;        /* [max_new] */
     hymt_sampling_t   sampling;
+    const uint32_t   *stop;       /* [n_stop], end tokens beside the params' */
+    uint32_t          n_stop;     /* 0: stop is not looked at */
     void             *owner;
 
     /* raised by the owner at any time; seen at the next step */
