@@ -5,6 +5,7 @@
 #                   Debian's nginx-dev (the default), or any of NGINX's sources
 #   make unit       the unit tests' programs, plain
 #   make unit-san   the same with address and undefined-behaviour sanitizers
+#   make fuzz       the fuzzers in t/fuzz, with clang: CC=clang and a BUILD apart
 
 BUILD   ?= build
 CC      ?= gcc
@@ -24,8 +25,11 @@ SAN_OBJS  := $(LIB_SRCS:%.c=$(BUILD)/san/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
+FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
+FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
+FUZZ_OBJS := $(LIB_SRCS:%.c=$(BUILD)/cov/%.o)
 
-.PHONY: all lib hymt module unit unit-san clean FORCE
+.PHONY: all lib hymt module unit unit-san fuzz clean FORCE
 
 all: lib hymt module
 
@@ -56,7 +60,7 @@ $(BUILD)/libhymt-san.a: $(SAN_OBJS)
 	$(AR) rcs $@ $^
 
 $(BUILD)/hymt: tools/hymt.c $(BUILD)/libhymt.a
-	$(CC) $(FLAGS) -MMD -MP $< $(BUILD)/libhymt.a $(LIBS) -o $@
+	$(CC) $(FLAGS) -MMD -MF $@.d -MP $< $(BUILD)/libhymt.a $(LIBS) -o $@
 
 # The module: NGINX's own build, run in a folder of links to its tree, so that
 # the tree stays as it is and no path of ours meets configure's quoting.
@@ -108,15 +112,29 @@ unit: $(UNIT)
 
 unit-san: $(UNIT_SAN)
 
-$(BUILD)/unit/%: t/unit/%.c t/unit/tap.h $(BUILD)/libhymt.a
+$(BUILD)/unit/%: t/unit/%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -It/unit $< $(BUILD)/libhymt.a $(LIBS) -o $@
+	$(CC) $(FLAGS) -It/unit -MMD -MF $@.d -MP $< \
+	    $(BUILD)/libhymt.a $(LIBS) -o $@
 
-$(BUILD)/unit-san/%: t/unit/%.c t/unit/tap.h $(BUILD)/libhymt-san.a
+$(BUILD)/unit-san/%: t/unit/%.c $(BUILD)/libhymt-san.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(SAN) -It/unit $< $(BUILD)/libhymt-san.a $(LIBS) -o $@
+	$(CC) $(FLAGS) $(SAN) -It/unit -MMD -MF $@.d -MP $< \
+	    $(BUILD)/libhymt-san.a $(LIBS) -o $@
+
+fuzz: $(FUZZ)
+
+$(BUILD)/cov/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(SAN) -fsanitize=fuzzer-no-link \
+	    -DHYMT_BUILD_ID='"$(BUILD_ID)"' $(call isa,$<) -MMD -MP -c $< -o $@
+
+$(BUILD)/bin/%: t/fuzz/%.c $(FUZZ_OBJS)
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(SAN) -fsanitize=fuzzer $^ $(LIBS) -o $@
 
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d)
+-include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
+-include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(BUILD)/hymt.d

@@ -1,0 +1,659 @@
+#!/usr/bin/env bash
+#
+# build.sh - the one way to build, test, install and try hymt; see --help.
+
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "$0")")"
+
+readonly TEST_LIMIT=900       # seconds, all of "test", on two cores
+readonly READY_LIMIT=60       # seconds until the demo's model has loaded
+readonly PORT_FIRST=8080 PORT_LAST=8179
+
+export NGINX_SRC=${NGINX_SRC:-/usr/share/nginx/src}
+NGINX_SRC=$(readlink -m "$NGINX_SRC")
+
+
+usage() {
+    cat <<END
+usage: ./build.sh [COMMAND]
+
+Builds hymt: the library, the program hymt, and the module for NGINX.
+
+commands
+  (none)         build/libhymt.a, build/hymt, build/ngx_http_hymt_module.so
+  demo           builds, starts NGINX with two workers and the built-in model on
+                 127.0.0.1:$PORT_FIRST, or the next free port, translates a sentence
+                 and leaves NGINX running; as root it first installs with apt
+                 what is missing
+  stop           stops the NGINX that demo has started and removes its files
+  test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
+                 address and undefined-behaviour sanitizers, then t/*.t
+  test-all       test in its long forms (HYMT_LONG=1), t/*.t under valgrind, the
+                 unit tests plain and built by clang, lint, fuzz, briefly
+  unit           the unit tests alone, without sanitizers
+  lint           tools/check-style, cppcheck
+  fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
+  install        the module into NGINX's modules folder, hymt into \$prefix/bin,
+                 examples and the built-in model into \$prefix/share/hymt
+  deps           what building, demo and test need: installed with apt as root,
+                 else the command is printed
+  clean          stops the demo, removes build/
+  --help         this text
+
+environment
+  NGINX_SRC      the tree of NGINX to build the module for: $NGINX_SRC
+                 (Debian's nginx-dev) unless set.  A source tree is configured
+                 with --with-compat --with-threads, or what NGINX_FLAGS says,
+                 in build/nginx; the tree itself is left as it is
+  NGINX          the nginx to run in demo and test: found in PATH unless set
+  CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
+  DESTDIR        install: goes before every path
+  prefix         install: /usr/local unless set
+  HYMT_LONG      test: 1 runs the long forms too
+  HYMT_TEST_JOBS test: files that run side by side: 1 unless set
+
+Everything built lies in build/.  Packages on Debian 12:
+  to build   ${BUILD_PACKAGES[*]:0:5}
+             ${BUILD_PACKAGES[*]:5}
+  to test    ${TEST_PACKAGES[*]}
+  test-all   ${EXTRA_PACKAGES[*]}
+END
+}
+
+
+die() {
+    echo "build.sh: $*" >&2
+    exit 1
+}
+
+
+# ---- what is needed ----
+
+readonly BUILD_PACKAGES=(gcc libc6-dev make curl nginx nginx-dev
+                         libjansson-dev libpcre2-dev libutf8proc-dev)
+readonly TEST_PACKAGES=(perl libtest-base-perl)
+readonly EXTRA_PACKAGES=(clang cppcheck valgrind)
+
+
+has_program() {
+    command -v "$1" >/dev/null
+}
+
+
+has_header() {
+    has_program "${CC:-cc}" \
+        && echo "#include <$1>" \
+           | "${CC:-cc}" -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>&1
+}
+
+
+# Whether what a package brings is there, whoever brought it.
+has_package() {
+    case $1 in
+        gcc)               has_program "${CC:-cc}" ;;
+        libc6-dev)         has_header stdio.h ;;
+        libjansson-dev)    has_header jansson.h ;;
+        libpcre2-dev)      has_header pcre2.h ;;
+        libutf8proc-dev)   has_header utf8proc.h ;;
+        nginx-dev)         [ -e "$NGINX_SRC/src/core/nginx.h" ] ;;
+        nginx)             [ -n "$(nginx_path)" ] ;;
+        perl)              has_program prove ;;
+        libtest-base-perl) has_program perl \
+                               && perl -MTest::Base -e 1 2>/dev/null ;;
+        *)                 has_program "$1" ;;
+    esac
+}
+
+
+missing_packages() {
+    local p
+
+    for p in "$@"; do
+        has_package "$p" || echo "$p"
+    done
+}
+
+
+nginx_path() {
+    if [ -n "${NGINX:-}" ]; then
+        echo "$NGINX"
+    else
+        PATH=$PATH:/usr/sbin:/usr/local/sbin command -v nginx || true
+    fi
+}
+
+
+need() {
+    local missing
+
+    missing=$(missing_packages "$@" | tr '\n' ' ')
+
+    if [ -n "$missing" ]; then
+        die "missing: ${missing% }; on Debian, as root:" \
+            "apt-get install --no-install-recommends ${missing% }"
+    fi
+}
+
+
+# Installs what is missing where that can be done, else names it.
+provide() {
+    local missing
+
+    mapfile -t missing < <(missing_packages "$@")
+
+    if [ ${#missing[@]} -eq 0 ]; then
+        return
+    fi
+
+    if [ "$(id -u)" -ne 0 ] || ! has_program apt-get; then
+        need "$@"
+    fi
+
+    echo "build.sh: installing with apt: ${missing[*]}"
+    apt_install "${missing[@]}"
+    hash -r
+    need "$@"
+}
+
+
+apt_install() {
+    local policy=/usr/sbin/policy-rc.d ours='' running
+
+    export DEBIAN_FRONTEND=noninteractive
+
+    # the package would start a server of its own on port 80: nobody asked
+
+    running=$(nginx_service_pid)
+
+    if [ ! -e $policy ]; then
+        ours=1
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+        printf '#!/bin/sh\nexit 101\n' > $policy
+        chmod 755 $policy
+    fi
+
+    if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+        apt-get update -q
+    fi
+
+    if ! apt-get install -q -y --no-install-recommends "$@"; then
+
+        # lists older than the archive name files that are gone
+
+        apt-get update -q
+        apt-get install -q -y --no-install-recommends "$@"
+    fi
+
+    if [ -n "$ours" ]; then
+        trap - EXIT
+        rm -f $policy
+    fi
+
+    if [ -z "$running" ] && [ -n "$(nginx_service_pid)" ]; then
+        service nginx stop
+    fi
+}
+
+
+nginx_service_pid() {
+    local pid
+
+    pid=$(cat /run/nginx.pid 2>/dev/null || true)
+
+    if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
+        echo "$pid"
+    fi
+}
+
+
+deps() {
+    provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+}
+
+
+# ---- build ----
+
+# Makes the Makefile's targets given; what the compilers say goes to a file.
+build() {
+    need gcc libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
+         libutf8proc-dev
+
+    if ! has_program nvcc; then
+        echo "build.sh: no nvcc: the CPU product is built"
+    else
+        echo "build.sh: this version has no CUDA part: the CPU product is built"
+    fi
+
+    mkdir -p build
+
+    if ! make -j"$(nproc)" "$@" > build/build.log 2>&1; then
+        grep -E 'error|Error|undefined|No rule' build/build.log | head -40 >&2
+        die "the build failed: see build/build.log"
+    fi
+}
+
+
+list_products() {
+    ls -l build/libhymt.a build/hymt build/ngx_http_hymt_module.so
+}
+
+
+# NGINX refuses a module made for another version; say it before it does.
+check_nginx() {
+    local nginx has want
+
+    nginx=$(nginx_path)
+    has=$("$nginx" -v 2>&1 | sed -n 's,^nginx version: [^/]*/\([0-9.]*\).*,\1,p')
+    want=$(sed -n 's/^#define NGINX_VERSION  *"\(.*\)"/\1/p' \
+               "$NGINX_SRC/src/core/nginx.h")
+
+    if [ "$has" != "$want" ]; then
+        die "$nginx is version $has, $NGINX_SRC is for $want: set NGINX or" \
+            "NGINX_SRC so that they match"
+    fi
+}
+
+
+install_() {
+    local prefix=${prefix:-/usr/local} dest=${DESTDIR:-} modules
+
+    need nginx
+    build all
+
+    modules=$("$(nginx_path)" -V 2>&1 | tr ' ' '\n' \
+                  | sed -n 's/^--modules-path=//p')
+
+    if [ -z "$modules" ]; then
+        modules=$("$(nginx_path)" -V 2>&1 | tr ' ' '\n' \
+                      | sed -n 's/^--prefix=//p')
+        modules=${modules:-/usr/local/nginx}/modules
+    fi
+
+    install -d "$dest$modules" "$dest$prefix/bin" "$dest$prefix/share/hymt"
+    install -m 644 build/ngx_http_hymt_module.so "$dest$modules/"
+    install -m 755 build/hymt "$dest$prefix/bin/"
+    install -m 644 conf/nginx.conf.example "$dest$prefix/share/hymt/"
+    install -d "$dest$prefix/share/hymt/models/demo"
+    install -m 644 models/demo/* "$dest$prefix/share/hymt/models/demo/"
+
+    echo "$dest$modules/ngx_http_hymt_module.so"
+    echo "$dest$prefix/bin/hymt"
+    echo "$dest$prefix/share/hymt/"
+}
+
+
+# ---- demo ----
+
+# The folder of the demo that was started last, if it is still there and ours.
+demo_dir() {
+    local dir
+
+    dir=$(cat build/demo.path 2>/dev/null || true)
+
+    if [ -n "$dir" ] && [ -O "$dir/hymt-demo" ]; then
+        echo "$dir"
+    fi
+}
+
+
+# The master process of the demo in that folder, if it runs.
+demo_pid() {
+    local pid
+
+    pid=$(cat "$1/nginx.pid" 2>/dev/null || true)
+
+    if [ -n "$pid" ] \
+       && tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -qF "$1/"
+    then
+        echo "$pid"
+    fi
+}
+
+
+demo() {
+    local dir
+
+    provide "${BUILD_PACKAGES[@]}"
+
+    dir=$(demo_dir)
+
+    if [ -n "$dir" ] && [ -n "$(demo_pid "$dir")" ]; then
+        echo "build.sh: the demo already runs at http://127.0.0.1:$(cat \
+             "$dir/port")/"
+        demo_translate "$dir"
+        return
+    fi
+
+    build all
+    check_nginx
+    demo_remove
+    dir=$(demo_make)
+    echo "$dir" > build/demo.path
+    demo_start "$dir"
+    demo_wait "$dir"
+    demo_translate "$dir"
+    demo_next "$dir"
+}
+
+
+# Workers of a root's NGINX run as another user, who can't look into root's
+# home; so module and model go where everybody can read them.
+demo_make() {
+    local dir
+
+    if [ "$(id -u)" -eq 0 ]; then
+        dir=$(mktemp -d /var/tmp/hymt-demo.XXXXXX)
+        chmod 755 "$dir"
+    else
+        dir=$PWD/build/demo
+        mkdir -p "$dir"
+    fi
+
+    mkdir "$dir/logs" "$dir/models" "$dir/temp"
+    touch "$dir/hymt-demo"
+    cp build/ngx_http_hymt_module.so "$dir/"
+    cp -r models/demo "$dir/models/"
+    chmod -R a+rX "$dir"
+
+    echo "$dir"
+}
+
+
+port_taken() {
+    (exec 3<> "/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+
+demo_start() {
+    local dir=$1 port out
+
+    for ((port = PORT_FIRST; port <= PORT_LAST; port++)); do
+
+        if port_taken "$port"; then
+            continue
+        fi
+
+        sed "s/@PORT@/$port/g" conf/nginx.conf.demo > "$dir/nginx.conf"
+
+        if out=$("$(nginx_path)" -p "$dir/" -c "$dir/nginx.conf" \
+                     -e "$dir/logs/error.log" 2>&1)
+        then
+            echo "$port" > "$dir/port"
+            return
+        fi
+
+        # somebody came first
+
+        if ! grep -q 'Address already in use' <<< "$out"; then
+            echo "$out" >&2
+            demo_failed "$dir" "NGINX does not start"
+        fi
+    done
+
+    demo_failed "$dir" "no free port from $PORT_FIRST to $PORT_LAST"
+}
+
+
+demo_failed() {
+    echo "build.sh: $2; the end of the error log:" >&2
+    tail -n 20 "$1/logs/error.log" >&2 || true
+    demo_remove
+    exit 1
+}
+
+
+demo_wait() {
+    local dir=$1 url status end=$((SECONDS + READY_LIMIT))
+
+    url=http://127.0.0.1:$(cat "$dir/port")
+
+    while [ $SECONDS -lt $end ]; do
+        status=$(curl -s -m 5 "$url/status" || true)
+
+        if grep -qE '"state": *"ready"' <<< "$status"; then
+            return
+        fi
+
+        if grep -qE '"state": *"failed"' <<< "$status"; then
+            echo "$status" >&2
+            demo_failed "$dir" "the model does not load"
+        fi
+
+        if [ -z "$(demo_pid "$dir")" ]; then
+            demo_failed "$dir" "NGINX has gone"
+        fi
+
+        sleep 0.2
+    done
+
+    echo "$status" >&2
+    demo_failed "$dir" "the model is not ready after $READY_LIMIT s"
+}
+
+
+readonly DEMO_BODY='{"text": "Where is the train station?", "tgt_lang": "de"}'
+
+
+demo_translate() {
+    local dir=$1 url out code
+
+    url=http://127.0.0.1:$(cat "$dir/port")/translate
+    out=$dir/answer
+
+    echo
+    echo "\$ curl $url -H 'Content-Type: application/json' \\"
+    echo "       -d '$DEMO_BODY'"
+
+    code=$(curl -s -m 60 -o "$out" -w '%{http_code}' "$url" \
+               -H 'Content-Type: application/json' -d "$DEMO_BODY" || true)
+
+    cat "$out" 2>/dev/null || true
+    echo
+
+    if [ "$code" != 200 ]; then
+        demo_failed "$dir" "the answer is $code, not 200"
+    fi
+}
+
+
+demo_next() {
+    local url
+
+    url=http://127.0.0.1:$(cat "$1/port")
+
+    cat <<END
+
+NGINX runs with two workers; its files are in $1.  Try next:
+
+  curl $url/status
+  curl "$url/translate?to=zh" -H 'Content-Type: text/plain' \\
+       -d 'The weather is nice today.'
+  curl $url/translate -H 'Content-Type: application/json' \\
+       -d '{"text": ["Good morning.", "Thank you."], "tgt_lang": "fr"}'
+  build/hymt translate --help
+  ./build.sh stop
+END
+}
+
+
+demo_remove() {
+    local dir pid i
+
+    dir=$(demo_dir)
+
+    if [ -n "$dir" ]; then
+        pid=$(demo_pid "$dir")
+
+        if [ -n "$pid" ]; then
+            kill -QUIT "$pid"
+
+            for ((i = 0; i < 100; i++)); do
+                kill -0 "$pid" 2>/dev/null || break
+                sleep 0.1
+            done
+
+            if kill -0 "$pid" 2>/dev/null; then
+                kill -TERM "$pid"
+                sleep 3
+            fi
+        fi
+
+        rm -rf "$dir"
+    fi
+
+    rm -f build/demo.path
+}
+
+
+stop() {
+    local dir
+
+    dir=$(demo_dir)
+
+    if [ -z "$dir" ] || [ -z "$(demo_pid "$dir")" ]; then
+        echo "build.sh: no demo is running"
+        demo_remove
+        return
+    fi
+
+    demo_remove
+    echo "build.sh: the demo is stopped"
+}
+
+
+clean() {
+    demo_remove
+    rm -rf build t/servroot t/servroot-*
+}
+
+
+# ---- tests ----
+
+unit_programs() {
+    local i
+
+    for i in t/unit/*_test.c; do
+        i=${i##*/}
+        echo "$1/${i%.c}"
+    done
+}
+
+
+prove_() {
+    export HYMT_MODULE=$PWD/build/ngx_http_hymt_module.so
+    export HYMT_MODEL=$PWD/models/demo
+    export HYMT_TEST_ALERTS=1
+    export TEST_NGINX_BINARY TEST_NGINX_LOAD_MODULES=$HYMT_MODULE
+    export TEST_NGINX_MODEL=$HYMT_MODEL
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+
+    TEST_NGINX_BINARY=$(nginx_path)
+
+    prove -j "${HYMT_TEST_JOBS:-1}" --timer --exec t/lib/run-test "$@"
+}
+
+
+# Everything below runs inside the limit; what it started goes with it.
+test_() {
+    local limit=$TEST_LIMIT
+
+    need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    check_nginx
+
+    if [ -n "${HYMT_LONG:-}" ]; then
+        limit=$((TEST_LIMIT * 4))
+    fi
+
+    timeout -k 20 "$limit" ./build.sh test-now || {
+        local rc=$?
+
+        if [ $rc -eq 124 ] || [ $rc -eq 137 ]; then
+            echo "build.sh: not done after $limit s" >&2
+        fi
+
+        exit $rc
+    }
+}
+
+
+test_now() {
+    build all unit-san
+    prove_ $(unit_programs build/unit-san) t/*.t
+}
+
+
+unit() {
+    need perl
+    build unit
+    prove_ $(unit_programs build/unit)
+}
+
+
+test_all() {
+    need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
+
+    HYMT_LONG=1 test_
+    unit
+
+    build BUILD=build/clang CC=clang lib hymt unit
+    prove_ $(unit_programs build/clang/unit)
+
+    TEST_NGINX_USE_VALGRIND=1 TEST_NGINX_TIMEOUT=60 prove_ t/*.t
+
+    lint
+    fuzz 20
+}
+
+
+lint() {
+    need perl cppcheck
+
+    tools/check-style
+
+    cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
+        --enable=warning,portability --suppress=missingIncludeSystem \
+        -Iengine -Ikernels/cpu engine kernels tools/hymt.c
+}
+
+
+fuzz() {
+    local seconds=${1:-} i name
+
+    [[ "$seconds" =~ ^[0-9]+$ ]] || die "fuzz: how many seconds?"
+
+    need clang
+
+    if ! compgen -G 't/fuzz/*.c' >/dev/null; then
+        echo "build.sh: t/fuzz has no fuzzers"
+        return
+    fi
+
+    build BUILD=build/fuzz CC=clang fuzz
+
+    for i in t/fuzz/*.c; do
+        name=${i##*/} name=${name%.c}
+        mkdir -p "build/fuzz/corpus/$name" "t/fuzz/corpus/$name"
+        build/fuzz/bin/"$name" -max_total_time="$seconds" -timeout=10 \
+            -rss_limit_mb=2048 -artifact_prefix="build/fuzz/$name-" \
+            "build/fuzz/corpus/$name" "t/fuzz/corpus/$name"
+    done
+}
+
+
+case "${1:-}" in
+    '')        build all; list_products ;;
+    demo)      demo ;;
+    stop)      stop ;;
+    test)      test_ ;;
+    test-now)  test_now ;;
+    test-all)  test_all ;;
+    unit)      unit ;;
+    lint)      lint ;;
+    fuzz)      fuzz "${2:-}" ;;
+    install)   install_ ;;
+    deps)      deps ;;
+    clean)     clean ;;
+    -h|--help) usage ;;
+    *)         die "unknown command \"$1\": see ./build.sh --help" ;;
+esac
