@@ -5,10 +5,15 @@
  * Accepted: model_type "hunyuan_v1_dense"; rope keys of both ages
  * (rope_scaling / rope_parameters, type / rope_type, rope_theta outside or
  * inside); head_dim, else attention_head_dim, else hidden_size /
- * num_attention_heads; torch_dtype or dtype.  Refused by name: any other
- * model_type, a quantization_config, biases, a hidden_act other than silu,
- * rope types other than "dynamic" with alpha (or none), sizes that do not
- * divide or are out of range.
+ * num_attention_heads.  A key set to null counts as absent, and an absent one
+ * has the default of transformers' class (tie_word_embeddings false,
+ * use_qk_norm true, rope_theta 10000); layers, hidden, ffn, heads and vocab
+ * must be there.  torch_dtype and dtype are not looked at: a tensor says its
+ * own.
+ * Refused by name: any other model_type, a quantization_config, biases, a
+ * hidden_act other than silu, rope types other than "dynamic" with alpha (or
+ * none), two rope objects that differ, sizes that do not divide or are out of
+ * the ranges below.  Keys not named here are ignored.
  */
 
 #ifndef HYMT_CONFIG_H
@@ -21,15 +26,15 @@
 
 
 typedef struct {
-    uint32_t  n_layers;
-    uint32_t  hidden;         /* multiple of 16 */
-    uint32_t  ffn;            /* intermediate_size */
-    uint32_t  n_heads;
+    uint32_t  n_layers;       /* 1 to 1024 */
+    uint32_t  hidden;         /* 16 to 65536, multiple of 16 */
+    uint32_t  ffn;            /* intermediate_size: 16 to 2^20, mult. of 16 */
+    uint32_t  n_heads;        /* 1 to 1024 */
     uint32_t  n_kv_heads;     /* divides n_heads */
-    uint32_t  head_dim;       /* even */
-    uint32_t  vocab;          /* rows of the embedding */
-    uint32_t  max_position;   /* hard limit of the context */
-    float     rms_eps;
+    uint32_t  head_dim;       /* 4 to 1024, even */
+    uint32_t  vocab;          /* rows of the embedding, 1 to 2^20 */
+    uint32_t  max_position;   /* hard limit of the context, 1 to 2^24 */
+    float     rms_eps;        /* 1e-12 to 1 */
     bool      tied;           /* logits through embed_tokens */
     bool      qk_norm;
 
@@ -40,17 +45,28 @@ typedef struct {
      */
     double    rope_base;
 
-    /* end tokens of generation_config.json's eos list, then config.json's */
+    /*
+     * End tokens: generation_config.json's eos_token_id (one or a list), then
+     * config.json's eos_token_id and eod_token_id, each once.  An id outside
+     * the vocabulary can't come out and is left out.  So are eos 2 and eod 3
+     * of config.json: they are the defaults of transformers' class, which it
+     * writes for a model that names none, and in the real vocabularies they
+     * are ordinary tokens that must not end a text.  May be empty.
+     */
     uint32_t  stop[HYMT_MAX_STOP];
     uint32_t  n_stop;
 
-    /* recommended sampling of generation_config.json; do_sample false: 0 */
+    /*
+     * Recommended sampling of generation_config.json, ranges as sampling.h's.
+     * do_sample false or absent: temperature 0, the others as the file says.
+     * Absent keys: 1, 1, 1 and top_k 50 with do_sample, as in transformers.
+     */
     float     temperature;
     float     top_p;
     float     repetition_penalty;
     uint32_t  top_k;
 
-    char      name_or_path[256]; /* _name_or_path, may be empty */
+    char      name_or_path[256]; /* _name_or_path or its end; may be empty */
 } hymt_config_t;
 
 

@@ -8,7 +8,8 @@
  * architecture needs must be there with the right shape, and a tensor that
  * the architecture does not know is an error, except lm_head.weight of a tied
  * model.  Weights are read later by pread into memory the backend owns: a file
- * replaced in place gives an error or old bytes, never a SIGBUS.
+ * replaced by another gives its old bytes, one written to in place an error,
+ * never a SIGBUS.
  *
  * Ownership: the model owns names, descriptors and file handles;
  * hymt_model_close() frees all.  Thread: one at a time.
@@ -36,6 +37,7 @@ typedef struct {
     uint64_t      shape[2];    /* [rows, cols], or [n, 1] */
     uint64_t      offset;      /* absolute, in the file */
     uint64_t      bytes;
+    uint64_t      mtime_ns;    /* of the file when opened; 0: not checked */
 } hymt_tensor_t;
 
 
@@ -80,7 +82,8 @@ const char *hymt_dtype_name(hymt_dtype_t dtype);
 /*
  * Reads n elements of a tensor starting at element first, as they lie in the
  * file, into dst [n * hymt_dtype_size(t->dtype)].  pread in chunks of at most
- * 16 MiB; a short read is an error that names file, tensor and offset.
+ * 16 MiB; a short read, or a file changed since it was opened, is an error
+ * that names file, tensor and offset.
  * Between chunks *stop (may be NULL) is looked at: non-zero returns
  * HYMT_ABORTED.
  */
