@@ -56,8 +56,8 @@ typedef struct {
     uint32_t         pos;        /* position of the first row */
 
     /*
-     * [n_rows]; NULL: one row, the token last sampled in this slot, which may
-     * still be in flight
+     * [n_rows], read during launch() only; NULL: one row, the token last
+     * sampled in this slot, which may still be in flight
      */
     const uint32_t  *tokens;
 

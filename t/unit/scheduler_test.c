@@ -1,0 +1,922 @@
+/*
+ * scheduler_test.c - the promises of scheduler.h, first one by one, then all
+ * of them under random arrivals, cancels and aborts.  The fake backend turns a
+ * wrong block, position, chunk or slot into a wrong token, and each sequence is
+ * freed when it ends, so that a sanitizer sees who touches it later.
+ */
+
+#include "fake_backend.h"
+#include "scheduler.h"
+#include "tap.h"
+
+
+typedef struct seq_s {
+    hymt_seq_t      s;           /* first: news are these */
+    uint32_t        number;      /* of arrival */
+    uint64_t        begun_at;    /* step of admission */
+    uint64_t        first_at;    /* step of its first token */
+    uint32_t        rows_ahead;  /* prompt rows to go at admission, with own */
+    struct seq_s   *next;        /* of all that are out */
+} seq_t;
+
+
+typedef struct {
+    hymt_sched_t         *sched;
+    hymt_backend_t       *backend;
+    hymt_sched_params_t   p;
+    const hymt_backend_ops_t  *ops;
+
+    seq_t                *out;       /* not ended yet */
+    uint32_t              n_added;
+    uint32_t              n_begun;
+    uint32_t              last_begun;
+    uint32_t              open;
+    uint64_t              steps;
+    hymt_batch_t          batch;     /* of the last plan */
+    uint32_t              decode;    /* its decode rows */
+    uint32_t              ended[5];  /* by finish */
+    bool                  check_bound;
+    char                  fault[256];
+} rig_t;
+
+
+static const uint32_t  stops[2] = { 7, 33 };
+
+static uint64_t  rng;
+
+
+static uint32_t
+roll(uint32_t n)
+{
+    rng = fake_mix(rng);
+
+    return (uint32_t) (rng >> 32) % n;
+}
+
+
+/* Keeps the first thing found wrong. */
+__attribute__((format(printf, 2, 3)))
+static void
+rig_fault(rig_t *rig, const char *fmt, ...)
+{
+    va_list  args;
+
+    if (rig->fault[0] == '\0') {
+        va_start(args, fmt);
+        vsnprintf(rig->fault, sizeof(rig->fault), fmt, args);
+        va_end(args);
+    }
+}
+
+
+static void
+rig_open(rig_t *rig, hymt_sched_params_t p)
+{
+    hymt_error_t           err;
+    hymt_backend_params_t  bp;
+
+    memset(rig, 0, sizeof(rig_t));
+    memset(&bp, 0, sizeof(bp));
+    fake.fault[0] = '\0';
+
+    p.stop = stops;
+    p.n_stop = 2;
+    rig->p = p;
+    rig->ops = &fake_ops[p.depth];
+
+    bp.max_batch = p.max_batch;
+    bp.max_rows = p.max_rows;
+    bp.context = p.context;
+    bp.n_blocks = p.n_blocks;
+
+    if (hymt_sched_create(&p, &rig->sched, &err) != HYMT_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+
+    rig->ops->create(&bp, NULL, &rig->backend, &err);
+}
+
+
+static void
+rig_close(rig_t *rig)
+{
+    rig->ops->destroy(rig->backend);
+    hymt_sched_free(rig->sched);
+}
+
+
+static seq_t *
+rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+{
+    uint32_t       i;
+    seq_t         *seq;
+    uint32_t      *prompt;
+    hymt_error_t   err;
+
+    seq = calloc(1, sizeof(seq_t));
+    prompt = calloc(n_prompt, 4);
+
+    for (i = 0; i < n_prompt; i++) {
+        prompt[i] = roll(fake.vocab);
+    }
+
+    seq->s.prompt = prompt;
+    seq->s.n_prompt = n_prompt;
+    seq->s.max_new = max_new;
+    seq->s.out = calloc(max_new, 4);
+    seq->s.sampling.seed = roll(1000);
+    seq->number = rig->n_added++;
+
+    if (hymt_sched_add(rig->sched, &seq->s, &err) != HYMT_OK) {
+        rig_fault(rig, "add: %s", err.text);
+    }
+
+    seq->next = rig->out;
+    rig->out = seq;
+
+    return seq;
+}
+
+
+/* The output is what the sequence gives alone, and ends where it should. */
+static void
+rig_check_output(rig_t *rig, seq_t *seq)
+{
+    bool         stop;
+    uint32_t     i, token;
+    hymt_seq_t  *s;
+
+    s = &seq->s;
+    stop = false;
+
+    for (i = 0; i <= s->n_out && i < s->max_new; i++) {
+        token = fake_next(&s->sampling, s->prompt, s->n_prompt, s->out, i,
+                          fake.vocab);
+        stop = token == stops[0] || token == stops[1];
+
+        if (i < s->n_out && (stop || s->out[i] != token)) {
+            rig_fault(rig, "sequence %u: token %u is %u, alone %u",
+                      seq->number, i, s->out[i], token);
+        }
+    }
+
+    if (s->ended == HYMT_FINISH_STOP && !stop) {
+        rig_fault(rig, "sequence %u: stopped without an end token",
+                  seq->number);
+    }
+
+    if (s->ended == HYMT_FINISH_LENGTH && s->n_out != s->max_new) {
+        rig_fault(rig, "sequence %u: length at %u of %u", seq->number,
+                  s->n_out, s->max_new);
+    }
+
+    if (s->ended == HYMT_FINISH_CANCELED && !s->canceled) {
+        rig_fault(rig, "sequence %u was never canceled", seq->number);
+    }
+}
+
+
+/*
+ * The oldest prompt gets half of the budget at least (or, with a budget of
+ * one, every other step), so those ahead bound the steps to the first token.
+ */
+static void
+rig_check_bound(rig_t *rig, seq_t *seq)
+{
+    uint32_t  budget;
+    uint64_t  bound;
+
+    budget = hymt_min(rig->p.budget_mixed, rig->p.budget_prefill);
+    bound = budget < 2 ? 2 * (uint64_t) seq->rows_ahead
+                       : seq->rows_ahead / (budget / 2);
+    bound += 2 * rig->p.max_batch + rig->p.depth;
+
+    if (rig->check_bound && seq->first_at - seq->begun_at > bound) {
+        rig_fault(rig, "sequence %u: first token after %" PRIu64 " steps,"
+                  " bound %" PRIu64, seq->number,
+                  seq->first_at - seq->begun_at, bound);
+    }
+}
+
+
+static void
+rig_news(rig_t *rig)
+{
+    seq_t       *seq, **p;
+    hymt_seq_t  *s;
+
+    while ((s = hymt_sched_news(rig->sched)) != NULL) {
+
+        for (p = &rig->out; *p != NULL && &(*p)->s != s; p = &(*p)->next) {
+            /* void */
+        }
+
+        if (*p == NULL) {
+            rig_fault(rig, "news of a sequence that has ended");
+            return;
+        }
+
+        seq = *p;
+
+        if (s->n_out > 0 && seq->first_at == 0) {
+            seq->first_at = rig->steps;
+            rig_check_bound(rig, seq);
+        }
+
+        if (s->ended == HYMT_FINISH_NONE) {
+            continue;
+        }
+
+        rig_check_output(rig, seq);
+        rig->ended[s->ended]++;
+
+        *p = seq->next;
+        free((void *) s->prompt);
+        free(s->out);
+        free(seq);
+    }
+}
+
+
+static void
+rig_begin(void *data, hymt_seq_t *s)
+{
+    rig_t  *rig = data;
+    seq_t  *seq, *other;
+
+    seq = (seq_t *) s;
+
+    if (rig->n_begun++ > 0 && seq->number < rig->last_begun) {
+        rig_fault(rig, "sequence %u was admitted after %u", seq->number,
+                  rig->last_begun);
+    }
+
+    rig->last_begun = seq->number;
+    seq->begun_at = rig->steps + 1;
+
+    for (other = rig->out; other != NULL; other = other->next) {
+        if (other->begun_at) {
+            seq->rows_ahead += other->s.n_prompt
+                               - hymt_min(other->s.n_prompt, other->s.n_done);
+        }
+    }
+
+    rig->ops->slot_begin(rig->backend, s->slot, &s->sampling, s->prompt,
+                         s->n_prompt);
+}
+
+
+/* The prompt rows keep their budget. */
+static void
+rig_check_plan(rig_t *rig)
+{
+    uint32_t                 i, prompt, budget;
+    const hymt_batch_seq_t  *row;
+
+    for (i = 0, rig->decode = 0, prompt = 0; i < rig->batch.n_seqs; i++) {
+        row = &rig->batch.seqs[i];
+
+        if (row->n_out > 0) {
+            rig->decode++;
+
+        } else {
+            prompt += row->n_rows;
+        }
+    }
+
+    budget = rig->decode ? rig->p.budget_mixed : rig->p.budget_prefill;
+
+    if (prompt > budget) {
+        rig_fault(rig, "%u prompt rows, budget %u", prompt, budget);
+    }
+}
+
+
+/* Decoding sequences before a plan: none of them may be left out of it. */
+static uint32_t
+rig_ready(rig_t *rig)
+{
+    uint32_t  n;
+    seq_t    *seq;
+
+    for (seq = rig->out, n = 0; seq != NULL; seq = seq->next) {
+        n += seq->begun_at && !seq->s.canceled
+             && seq->s.n_done >= seq->s.n_prompt
+             && seq->s.n_planned < seq->s.max_new;
+    }
+
+    return n;
+}
+
+
+static void
+rig_collect(rig_t *rig)
+{
+    hymt_error_t   err;
+    hymt_status_t  rc;
+    uint32_t       tokens[64];
+
+    rc = rig->ops->collect(rig->backend, tokens, &err);
+    rig->open--;
+
+    if (rc == HYMT_ERROR) {
+        rig_fault(rig, "collect: %s", err.text);
+    }
+
+    hymt_sched_commit(rig->sched, rc == HYMT_OK ? tokens : NULL);
+}
+
+
+/* One turn of the engine's loop; false where there is nothing to do. */
+static bool
+rig_step(rig_t *rig)
+{
+    uint32_t       ready;
+    hymt_error_t   err;
+    hymt_status_t  rc;
+
+    ready = rig_ready(rig);
+    rc = hymt_sched_plan(rig->sched, rig_begin, rig, &rig->batch);
+    rig_news(rig);
+
+    if (rc == HYMT_OK) {
+        rig->steps++;
+        rig->open++;
+        rig_check_plan(rig);
+
+        if (rig->decode != ready) {
+            rig_fault(rig, "%u sequences could decode, %u rows do", ready,
+                      rig->decode);
+        }
+
+        if (rig->ops->launch(rig->backend, &rig->batch, &err) != HYMT_OK) {
+            rig_fault(rig, "launch: %s", err.text);
+            return false;
+        }
+
+        if (rig->open < rig->p.depth) {
+            return true;
+        }
+    }
+
+    if (rig->open == 0) {
+        return false;
+    }
+
+    rig_collect(rig);
+    rig_news(rig);
+
+    if (fake.fault[0]) {
+        rig_fault(rig, "%s", fake.fault);
+    }
+
+    return rig->fault[0] == '\0';
+}
+
+
+static const hymt_sched_params_t  small = {
+    .max_batch = 8, .context = 128, .n_blocks = 64, .max_rows = 64,
+    .budget_mixed = 16, .budget_prefill = 48, .depth = 1,
+};
+
+
+static void
+test_refusals(void)
+{
+    hymt_seq_t           seq;
+    hymt_error_t         err;
+    hymt_sched_t        *sched;
+    hymt_sched_params_t  p;
+
+    p = small;
+    p.max_batch = 0;
+    is_int(hymt_sched_create(&p, &sched, &err), HYMT_ERROR, "max_batch 0");
+    has_str(err.text, "max_batch 0", "is named");
+
+    p = small;
+    p.max_rows = 7;
+    is_int(hymt_sched_create(&p, &sched, &err), HYMT_ERROR,
+           "fewer rows than slots");
+    has_str(err.text, "fewer than max_batch 8", "is named");
+
+    p = small;
+    p.depth = 3;
+    is_int(hymt_sched_create(&p, &sched, &err), HYMT_ERROR, "depth 3");
+
+    p = small;
+    p.n_blocks = 0;
+    is_int(hymt_sched_create(&p, &sched, &err), HYMT_ERROR, "no blocks");
+
+    p = small;
+    p.n_blocks = 4;
+    hymt_sched_create(&p, &sched, NULL);
+
+    memset(&seq, 0, sizeof(seq));
+    seq.n_prompt = 1;
+    is_int(hymt_sched_add(sched, &seq, &err), HYMT_ERROR, "max_new 0");
+
+    seq.n_prompt = 60;
+    seq.max_new = 5;
+    is_int(hymt_sched_add(sched, &seq, &err), HYMT_TOO_LONG,
+           "more than the pool");
+    has_str(err.text, "the whole KV pool 64", "says what there is");
+
+    seq.n_prompt = UINT32_MAX;
+    seq.max_new = UINT32_MAX;
+    is_int(hymt_sched_add(sched, &seq, &err), HYMT_TOO_LONG,
+           "numbers do not wrap");
+
+    is_int(hymt_sched_waiting(sched), 0, "refused ones do not wait");
+    is_int(hymt_sched_plan(sched, NULL, NULL, &(hymt_batch_t) { 0 }),
+           HYMT_AGAIN, "nothing to run");
+
+    hymt_sched_commit(sched, NULL);
+    ok(hymt_sched_news(sched) == NULL, "a commit without a plan is nothing");
+
+    hymt_sched_free(sched);
+    hymt_sched_free(NULL);
+}
+
+
+static void
+test_one(uint32_t depth)
+{
+    rig_t                rig;
+    hymt_sched_params_t  p;
+
+    rng = 1;
+    p = small;
+    p.depth = depth;
+    rig_open(&rig, p);
+
+    rig_add(&rig, 50, 20);
+    is_int(hymt_sched_waiting(rig.sched), 1, "depth %u: one waits", depth);
+
+    rig_step(&rig);
+    is_int(hymt_sched_waiting(rig.sched), 0, "admitted");
+    is_int(hymt_sched_running(rig.sched), 1, "runs");
+    is_int(hymt_sched_blocks_used(rig.sched), 5,
+           "holds blocks for prompt and output");
+    is_int(rig.batch.n_rows, 48, "the first step takes the budget's rows");
+    ok(!rig.batch.seqs[0].sample, "and samples nothing");
+
+    if (depth == 2) {
+        ok(rig.open == 1, "a second plan comes before the first commit");
+    }
+
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 2, "the second takes the rest");
+    ok(rig.batch.seqs[0].sample, "and samples");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "the output is right");
+    is_int(rig.ended[HYMT_FINISH_STOP] + rig.ended[HYMT_FINISH_LENGTH], 1,
+           "it ended once");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "all blocks are back");
+    is_int(hymt_sched_running(rig.sched), 0, "nothing runs");
+
+    rig_close(&rig);
+}
+
+
+/* A sequence that never stops by itself, for tests that count. */
+static seq_t *
+rig_add_endless(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+{
+    seq_t       *seq;
+    uint32_t     i, token;
+    hymt_seq_t  *s;
+
+    seq = rig_add(rig, n_prompt, max_new);
+    s = &seq->s;
+
+    for ( ;; s->sampling.seed++) {
+        for (i = 0; i < max_new; i++) {
+            token = fake_next(&s->sampling, s->prompt, n_prompt, s->out, i,
+                              fake.vocab);
+
+            if (token == stops[0] || token == stops[1]) {
+                break;
+            }
+
+            s->out[i] = token;
+        }
+
+        if (i == max_new) {
+            memset(s->out, 0, 4 * max_new);
+            return seq;
+        }
+    }
+}
+
+
+static void
+test_mixed(void)
+{
+    rig_t  rig;
+
+    rng = 2;
+    rig_open(&rig, small);
+
+    rig_add_endless(&rig, 5, 30);
+    rig_step(&rig);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 1, "alone: one decode row");
+
+    rig_add_endless(&rig, 40, 5);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 17, "a decode row and the mixed budget's prompt");
+    is_int(rig.batch.seqs[0].n_out, 2, "the decode row comes first");
+    is_int(rig.batch.seqs[1].n_rows, 16, "then the prompt's chunk");
+
+    hymt_sched_budget(rig.sched, 0, 0);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 2, "a budget of 0 still gives one prompt row");
+
+    rig.p.budget_mixed = 64;
+    hymt_sched_budget(rig.sched, 1000, 1000);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 24, "a large budget takes the whole rest");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    is_int(rig.ended[HYMT_FINISH_LENGTH], 2, "both ended by length");
+
+    rig_close(&rig);
+}
+
+
+static void
+test_arrival_order(void)
+{
+    rig_t                rig;
+    seq_t               *late;
+    hymt_sched_params_t  p;
+
+    rng = 3;
+    p = small;
+    p.n_blocks = 8;
+    rig_open(&rig, p);
+
+    rig_add_endless(&rig, 40, 40);
+    late = rig_add_endless(&rig, 60, 4);
+    rig_add_endless(&rig, 4, 4);
+
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 1, "the second does not fit yet");
+    is_int(hymt_sched_waiting(rig.sched), 2,
+           "and holds back the third, which would");
+
+    __atomic_store_n(&late->s.canceled, 1, __ATOMIC_RELAXED);
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 2, "canceled, it lets it pass");
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 1, "and ends as canceled");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    rig_close(&rig);
+}
+
+
+static void
+test_fair_chunks(void)
+{
+    rig_t                rig;
+    seq_t               *large, *little;
+    hymt_sched_params_t  p;
+
+    rng = 4;
+    p = small;
+    p.context = 1024;
+    p.n_blocks = 256;
+    rig_open(&rig, p);
+
+    large = rig_add_endless(&rig, 900, 4);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 48, "alone a long prompt takes all");
+
+    little = rig_add_endless(&rig, 20, 4);
+    rig_step(&rig);
+    is_int(rig.batch.seqs[0].n_rows, 28, "with one behind it, half and what"
+           " the other leaves");
+    is_int(rig.batch.seqs[1].n_rows, 20, "which is through in one step");
+    ok(little->s.n_out == 1, "and has its first token");
+
+    rig_add_endless(&rig, 900, 4);
+    rig_add_endless(&rig, 3, 4);
+    rig_step(&rig);
+    is_int(rig.batch.seqs[0].n_out, 1, "decode first");
+    is_int(rig.batch.seqs[1].n_rows, 9,
+           "of two long ones the older gets half and the rest");
+    is_int(rig.batch.seqs[2].n_rows, 4, "the younger half of what remains");
+    is_int(rig.batch.seqs[3].n_rows, 3, "the short one all it needs");
+    ok(large->s.n_out == 0, "the oldest is still at its prompt");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    rig_close(&rig);
+}
+
+
+/* The slowest case: one prompt row a step. */
+static void
+test_budget_of_one(void)
+{
+    rig_t                rig;
+    seq_t               *little;
+    hymt_sched_params_t  p;
+
+    rng = 5;
+    p = small;
+    p.budget_mixed = 1;
+    p.budget_prefill = 1;
+    rig_open(&rig, p);
+    rig.check_bound = true;
+
+    rig_add_endless(&rig, 100, 2);
+    rig_step(&rig);
+    little = rig_add_endless(&rig, 10, 20);
+
+    while (little->s.n_out == 0 && rig_step(&rig)) { /* void */ }
+
+    ok(rig.steps <= 22, "a short prompt needs every other step: %d",
+       (int) rig.steps);
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "and the long one its bound");
+    rig_close(&rig);
+}
+
+
+static void
+test_cancel(uint32_t depth)
+{
+    rig_t                rig;
+    seq_t               *a, *b;
+    hymt_sched_params_t  p;
+
+    rng = 6;
+    p = small;
+    p.depth = depth;
+    rig_open(&rig, p);
+
+    a = rig_add_endless(&rig, 10, 50);
+    b = rig_add_endless(&rig, 10, 50);
+
+    while (a->s.n_out < 3) {
+        rig_step(&rig);
+    }
+
+    __atomic_store_n(&a->s.canceled, 1, __ATOMIC_RELAXED);
+    rig_step(&rig);
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 1,
+           "depth %u: seen at the next step", depth);
+    is_int(hymt_sched_running(rig.sched), 1, "one runs on");
+
+    rig_step(&rig);
+    is_int(hymt_sched_blocks_used(rig.sched), 4, "with its blocks alone");
+
+    if (depth == 1) {
+        ok(rig.batch.seqs[0].canceled == &b->s.canceled,
+           "the backend may look at the flag");
+
+    } else {
+        ok(rig.batch.seqs[0].canceled == NULL,
+           "a deferred step does not look at the owner's memory");
+    }
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    is_int(rig.ended[HYMT_FINISH_LENGTH], 1, "the other ended by length");
+    rig_close(&rig);
+}
+
+
+static void
+test_abort(uint32_t depth)
+{
+    rig_t                rig;
+    uint32_t             i;
+    hymt_sched_params_t  p;
+
+    rng = 7;
+    p = small;
+    p.depth = depth;
+    rig_open(&rig, p);
+
+    rig_add_endless(&rig, 100, 20);
+    rig_add_endless(&rig, 5, 20);
+
+    for (i = 0; rig_step(&rig); i++) {
+        fake.abort_next = i % 3 == 1;
+    }
+
+    fake.abort_next = false;
+
+    is_str(rig.fault, "", "depth %u: after aborted steps the output is the"
+           " same", depth);
+    is_int(rig.ended[HYMT_FINISH_LENGTH], 2, "both ended by length");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "all blocks are back");
+    rig_close(&rig);
+}
+
+
+static void
+test_drop_all(uint32_t depth)
+{
+    rig_t                rig;
+    uint32_t             i;
+    hymt_sched_params_t  p;
+
+    rng = 8;
+    p = small;
+    p.depth = depth;
+    p.max_batch = 2;
+    rig_open(&rig, p);
+
+    for (i = 0; i < 5; i++) {
+        rig_add_endless(&rig, 10, 20);
+    }
+
+    rig_step(&rig);
+    rig_step(&rig);
+    rig_step(&rig);
+
+    hymt_sched_drop_all(rig.sched, HYMT_FINISH_FAILED);
+    rig_news(&rig);
+
+    is_int(rig.ended[HYMT_FINISH_FAILED], 5, "depth %u: running and waiting"
+           " ones, each once", depth);
+    is_int(hymt_sched_running(rig.sched), 0, "nothing runs");
+    is_int(hymt_sched_waiting(rig.sched), 0, "nothing waits");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "no block is held");
+    is_str(rig.fault, "", "all is right");
+
+    rig_close(&rig);
+}
+
+
+/* News not taken at once are not told twice. */
+static void
+test_news(void)
+{
+    rig_t         rig;
+    seq_t        *seq;
+    uint32_t      i, tokens[8];
+    hymt_error_t  err;
+
+    rng = 9;
+    rig_open(&rig, small);
+    seq = rig_add_endless(&rig, 10, 4);
+
+    for (i = 0; i < 4; i++) {
+        hymt_sched_plan(rig.sched, rig_begin, &rig, &rig.batch);
+        rig.ops->launch(rig.backend, &rig.batch, &err);
+        rig.ops->collect(rig.backend, tokens, &err);
+        hymt_sched_commit(rig.sched, tokens);
+    }
+
+    is_int(seq->s.ended, HYMT_FINISH_LENGTH, "four steps, four tokens");
+    ok(hymt_sched_news(rig.sched) == &seq->s, "which are one piece of news");
+    ok(hymt_sched_news(rig.sched) == NULL, "and no more");
+
+    free((void *) seq->s.prompt);
+    free(seq->s.out);
+    free(seq);
+    rig_close(&rig);
+}
+
+
+static hymt_sched_params_t
+random_params(void)
+{
+    hymt_sched_params_t  p;
+
+    memset(&p, 0, sizeof(p));
+    p.max_batch = 1 + roll(roll(4) ? 12 : 40);
+    p.context = 32 + roll(200);
+    p.n_blocks = hymt_ceil_div(p.context, HYMT_KV_BLOCK) + roll(60);
+    p.max_rows = p.max_batch + roll(100);
+    p.budget_mixed = 1 + roll(roll(3) ? p.max_rows : 3);
+    p.budget_prefill = 1 + roll(p.max_rows);
+    p.budget_mixed = hymt_min(p.budget_mixed, p.max_rows);
+    p.depth = 1 + roll(2);
+
+    return p;
+}
+
+
+static void
+random_events(rig_t *rig, uint32_t cancels, uint32_t aborts)
+{
+    uint32_t  n, n_prompt;
+    seq_t    *seq;
+
+    for (n = roll(4) ? 0 : roll(4); n > 0; n--) {
+        n_prompt = 1 + roll(roll(3) ? 20 : rig->p.context - 1);
+        rig_add(rig, n_prompt, 1 + roll(rig->p.context - n_prompt));
+    }
+
+    for (seq = rig->out; cancels && seq != NULL; seq = seq->next) {
+        if (roll(cancels) == 0) {
+            __atomic_store_n(&seq->s.canceled, 1, __ATOMIC_RELAXED);
+        }
+    }
+
+    fake.abort_next = aborts && roll(aborts) == 0;
+}
+
+
+static bool
+random_run(uint64_t seed)
+{
+    rig_t     rig;
+    uint32_t  turn, n, cancels, aborts;
+
+    rng = seed;
+    rig_open(&rig, random_params());
+
+    cancels = roll(2) ? 20 + roll(200) : 0;
+    aborts = roll(3) ? 0 : 3 + roll(20);
+    rig.check_bound = aborts == 0;
+
+    for (turn = 0; turn < 150 && rig.fault[0] == '\0'; turn++) {
+        random_events(&rig, cancels, aborts);
+        rig_step(&rig);
+    }
+
+    for (turn = 0; rig_step(&rig) && turn < 100000; turn++) {
+        fake.abort_next = aborts && roll(aborts) == 0;
+    }
+
+    fake.abort_next = false;
+
+    for (turn = 0, n = 0; turn < 5; turn++) {
+        n += rig.ended[turn];
+    }
+
+    if (n != rig.n_added || rig.out != NULL) {
+        rig_fault(&rig, "%u of %u sequences ended", n, rig.n_added);
+    }
+
+    if (hymt_sched_blocks_used(rig.sched) || hymt_sched_running(rig.sched)
+        || hymt_sched_waiting(rig.sched))
+    {
+        rig_fault(&rig, "idle with %u blocks used, %u running, %u waiting",
+                  hymt_sched_blocks_used(rig.sched),
+                  hymt_sched_running(rig.sched),
+                  hymt_sched_waiting(rig.sched));
+    }
+
+    if (rig.fault[0]) {
+        printf("# seed %" PRIu64 ": %s\n", seed, rig.fault);
+    }
+
+    rig_close(&rig);
+
+    return rig.fault[0] == '\0';
+}
+
+
+int
+main(int argc, char **argv)
+{
+    bool      good;
+    uint64_t  seed, first;
+
+    test_refusals();
+    test_one(1);
+    test_one(2);
+    test_mixed();
+    test_arrival_order();
+    test_fair_chunks();
+    test_budget_of_one();
+    test_cancel(1);
+    test_cancel(2);
+    test_abort(1);
+    test_abort(2);
+    test_drop_all(1);
+    test_drop_all(2);
+    test_news();
+
+    /* a failing run is repeated by its seed as the only argument */
+
+    first = argc > 1 ? strtoull(argv[1], NULL, 10) : hymt_now_ns();
+    printf("# seeds from %" PRIu64 "\n", first);
+
+    for (seed = first, good = true; good && seed < first + 300; seed++) {
+        good = random_run(seed);
+    }
+
+    ok(good, "300 random runs: each sequence ends once, as it would alone, in"
+       " bounded steps; budgets, order and blocks are kept");
+
+    return tap_done();
+}
