@@ -25,10 +25,11 @@
  *
  * Bells.  An eventfd per lane wakes its client, one wakes the host.  A consumer
  * arms its bell, looks once more, and sleeps; a producer that finds the bell
- * armed disarms it and writes: one system call a burst.
+ * armed disarms it and writes: one system call a burst.  The first poll after
+ * arming reads the eventfd empty; it must be non-blocking.
  *
  * Everything here is plain C over memory the caller gives; descriptors stay the
- * caller's.
+ * caller's to open, watch and close.
  */
 
 #ifndef HYMT_EXCHANGE_H
@@ -171,7 +172,8 @@ typedef struct hymt_client_s  hymt_client_t;
 
 typedef enum {
     HYMT_EVENT_ATTACHED,   /* the host has acknowledged: submit away */
-    HYMT_EVENT_EPOCH,      /* a new host: every job out is lost, see below */
+    HYMT_EVENT_EPOCH,      /* a new host or a broken lane: every job out is
+                              lost, see hymt_client_poll() */
     HYMT_EVENT_PROGRESS,   /* more text in a streaming job's arena */
     HYMT_EVENT_DONE,       /* result ready; free the slot when read */
     HYMT_EVENT_STATE,      /* the host's state has changed */
