@@ -20,6 +20,7 @@ typedef struct {
 } hymt_show_t;
 
 
+static void hymt_file_printable(char *text);
 static int hymt_json_show_part(const char *part, size_t size, void *data);
 
 
@@ -153,20 +154,12 @@ hymt_status_t
 hymt_json_parse(const char *path, const char *text, size_t len, json_t **root,
     hymt_error_t *err)
 {
-    char          *p;
-    json_error_t   error;
+    json_error_t  error;
 
     *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 
     if (*root == NULL) {
-
-        /* the text quotes the file */
-
-        for (p = error.text; *p != '\0'; p++) {
-            if ((unsigned char) *p < 0x20 || *p == 0x7f) {
-                *p = '?';
-            }
-        }
+        hymt_file_printable(error.text);    /* it quotes the file */
 
         return hymt_fail(err, "%s: line %d, column %d: %s", path, error.line,
                          error.column, error.text);
@@ -198,11 +191,27 @@ hymt_json_show(const json_t *value, char buf[HYMT_JSON_SHOW])
                               JSON_ENCODE_ANY|JSON_ENSURE_ASCII|JSON_COMPACT);
     buf[show.len] = '\0';
 
+    hymt_file_printable(buf);               /* DEL counts as ASCII */
+
     return buf;
 }
 
 
-/* Stops the dump, by its -1, as soon as the line is full. */
+static void
+hymt_file_printable(char *text)
+{
+    for ( /* void */ ; *text != '\0'; text++) {
+        if ((unsigned char) *text < 0x20 || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
+
+/*
+ * Stops the dump, by its -1, as soon as the line is full.  jansson does not
+ * look at every -1, so the call may come again.
+ */
 static int
 hymt_json_show_part(const char *part, size_t size, void *data)
 {
@@ -210,6 +219,11 @@ hymt_json_show_part(const char *part, size_t size, void *data)
     hymt_show_t  *show;
 
     show = data;
+
+    if (show->len > HYMT_JSON_SHOW - 4) {
+        return -1;
+    }
+
     room = HYMT_JSON_SHOW - 4 - show->len;
 
     memcpy(show->text + show->len, part, hymt_min(size, room));

@@ -14,6 +14,7 @@
 
 #define HYMT_READ_CHUNK     (16 << 20)
 #define HYMT_CONVERT_CHUNK  8192           /* elements, on the stack */
+#define HYMT_CONVERT_BLOCK  32
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "weights lie in their files in little-endian order"
@@ -26,7 +27,7 @@ static hymt_status_t hymt_tensor_same(const hymt_tensor_t *t,
     hymt_error_t *err);
 static void hymt_tensor_convert(hymt_dtype_t dtype, const uint16_t *src,
     float *dst, size_t n);
-static float hymt_f16_to_f32(uint16_t h);
+static inline uint32_t hymt_f16_to_f32(uint16_t h);
 
 
 static const char *const  hymt_dtype_names[] = {
@@ -164,55 +165,58 @@ hymt_tensor_same(const hymt_tensor_t *t, hymt_error_t *err)
 }
 
 
+/* In blocks of a fixed size, which compilers turn into vectors at -O2 too. */
 static void
 hymt_tensor_convert(hymt_dtype_t dtype, const uint16_t *src, float *dst,
     size_t n)
 {
-    size_t    i;
-    uint32_t  u;
+    size_t    i, j;
+    uint32_t  u[HYMT_CONVERT_BLOCK];
 
-    if (dtype == HYMT_F16) {
-        for (i = 0; i < n; i++) {
-            dst[i] = hymt_f16_to_f32(src[i]);
+    for (i = 0; i + HYMT_CONVERT_BLOCK <= n; i += HYMT_CONVERT_BLOCK) {
+
+        if (dtype == HYMT_F16) {
+            for (j = 0; j < HYMT_CONVERT_BLOCK; j++) {
+                u[j] = hymt_f16_to_f32(src[i + j]);
+            }
+
+        } else {
+            for (j = 0; j < HYMT_CONVERT_BLOCK; j++) {
+                u[j] = (uint32_t) src[i + j] << 16;
+            }
         }
 
-        return;
+        memcpy(dst + i, u, sizeof(u));
     }
 
-    for (i = 0; i < n; i++) {
-        u = (uint32_t) src[i] << 16;
-        memcpy(&dst[i], &u, sizeof(u));
+    for ( /* void */ ; i < n; i++) {
+        u[0] = dtype == HYMT_F16 ? hymt_f16_to_f32(src[i])
+                                 : (uint32_t) src[i] << 16;
+        memcpy(dst + i, u, sizeof(float));
     }
 }
 
 
 /*
- * Exact, subnormals, infinities and NaNs included, and without subnormal
- * floats on the way: a thread may have them off.
+ * The bits of the float, exact for subnormals, infinities and NaNs as well,
+ * without subnormal floats on the way: a thread may have them off.
  */
-static float
+static inline uint32_t
 hymt_f16_to_f32(uint16_t h)
 {
     float     f;
-    uint32_t  u;
+    uint32_t  u, sub;
 
     u = (uint32_t) (h & 0x7fff) << 13;
 
-    if ((h & 0x7c00) == 0) {
+    /* with exponent 0: 2^-14 (1 + m / 1024) - 2^-14 */
 
-        /* 2^-14 (1 + m / 1024) - 2^-14 */
+    sub = u + (113u << 23);
+    memcpy(&f, &sub, sizeof(f));
+    f -= 0x1p-14f;
+    memcpy(&sub, &f, sizeof(f));
 
-        u += 113u << 23;
-        memcpy(&f, &u, sizeof(f));
-        f -= 0x1p-14f;
-        memcpy(&u, &f, sizeof(u));
+    u += (h & 0x7c00) == 0x7c00 ? 224u << 23 : 112u << 23;
 
-    } else {
-        u += ((h & 0x7c00) == 0x7c00 ? 224u : 112u) << 23;
-    }
-
-    u |= (uint32_t) (h & 0x8000) << 16;
-    memcpy(&f, &u, sizeof(f));
-
-    return f;
+    return ((h & 0x7c00) == 0 ? sub : u) | (uint32_t) (h & 0x8000) << 16;
 }
