@@ -380,7 +380,7 @@ static const refused_t  refused[] = {
       " \"alpha\": 1000.0, \"factor\": 1.0, \"beta_fast\": 32,"
       " \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0}",
       "got {\"type\":\"dynamic\",\"alpha\":1000.0,\"factor\":1.0,"
-      "\"beta_fast\"..." },
+      "\"beta_fast\":32..." },
     { "layer norm", "\"norm_type\": \"fused\"", "\"norm_type\" must be" },
 
     { "no layers", "\"num_hidden_layers\": -",
