@@ -25,8 +25,10 @@
  *
  * Bells.  An eventfd per lane wakes its client, one wakes the host.  A consumer
  * arms its bell, looks once more, and sleeps; a producer that finds the bell
- * armed disarms it and writes: one system call a burst.  The first poll after
- * arming reads the eventfd empty; it must be non-blocking.
+ * armed disarms it and writes: one system call a burst.  The server's first
+ * poll after arming reads the host's eventfd empty; a client's may be shared by
+ * the clients of several exchanges, so whoever sleeps on it reads it, before
+ * polling all of them.
  *
  * Everything here is plain C over memory the caller gives; descriptors stay the
  * caller's to open, watch and close.
@@ -189,7 +191,8 @@ typedef struct {
 
 /*
  * Takes lane `lane` and begins attaching.  own_fd and host_fd are the eventfds
- * (non-blocking) of this lane and of the host.
+ * (non-blocking) of this lane and of the host; the client writes to its own
+ * where a call other than poll() finds something to be polled for.
  */
 hymt_status_t hymt_client_open(const hymt_exchange_t *ex, uint32_t lane,
     int own_fd, int host_fd, hymt_client_t **client, hymt_error_t *err);

@@ -298,6 +298,7 @@ hymt_client_push(hymt_client_t *client, uint32_t kind, uint32_t slot)
 {
     if (hymt_ring_push(&client->submit, hymt_entry(kind, slot)) != HYMT_OK) {
         client->lost = true;
+        hymt_bell_write(client->own_fd);
         return HYMT_ERROR;
     }
 
@@ -346,7 +347,6 @@ hymt_client_poll(hymt_client_t *client, hymt_event_t *event)
     if (client->armed) {
         client->armed = false;
         atomic_store(&client->lane->client_armed, 0);
-        hymt_bell_read(client->own_fd);
     }
 
     if (hymt_client_is_lost(client)) {

@@ -93,7 +93,8 @@ static void hymt_sched_rewind(hymt_sched_t *sched, const hymt_plan_t *plan);
 static void hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq,
     uint32_t token);
 static void hymt_sched_close(hymt_sched_t *sched, const hymt_plan_t *plan);
-static bool hymt_sched_is_stop(const hymt_sched_t *sched, uint32_t token);
+static bool hymt_sched_is_stop(const hymt_sched_t *sched,
+    const hymt_seq_t *seq, uint32_t token);
 
 static void hymt_sched_end(hymt_sched_t *sched, hymt_seq_t *seq,
     hymt_finish_t finish);
@@ -631,7 +632,7 @@ hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq, uint32_t token)
 {
     uint32_t  n;
 
-    if (hymt_sched_is_stop(sched, token)) {
+    if (hymt_sched_is_stop(sched, seq, token)) {
         hymt_sched_end(sched, seq, HYMT_FINISH_STOP);
         return;
     }
@@ -651,12 +652,19 @@ hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq, uint32_t token)
 
 
 static bool
-hymt_sched_is_stop(const hymt_sched_t *sched, uint32_t token)
+hymt_sched_is_stop(const hymt_sched_t *sched, const hymt_seq_t *seq,
+    uint32_t token)
 {
     uint32_t  i;
 
     for (i = 0; i < sched->params.n_stop; i++) {
         if (sched->stop[i] == token) {
+            return true;
+        }
+    }
+
+    for (i = 0; i < seq->n_stop; i++) {
+        if (seq->stop[i] == token) {
             return true;
         }
     }

@@ -1,6 +1,14 @@
 /*
- * exchange_fuzz.c - both ends of an exchange over memory whose bytes are
- * spoiled between calls.
+ * exchange_fuzz.c - libFuzzer on both ends of an exchange, over memory whose
+ * bytes are spoiled between calls.
+ *
+ *     clang -std=c11 -D_GNU_SOURCE -O1 -g -Iengine \
+ *         -fsanitize=fuzzer,address,undefined t/fuzz/exchange_fuzz.c \
+ *         engine/exchange*.c engine/base.c -o exchange_fuzz
+ *     ./exchange_fuzz -max_total_time=300 -max_len=4000
+ *
+ * With -DHYMT_FUZZ_MAIN and any compiler: "exchange_fuzz [programs] [seed]"
+ * runs random ones.
  *
  * An input is a program: each byte chooses a call of the client, a call of the
  * server, or bytes of the shared memory to change.  Nothing may crash, reach
@@ -10,12 +18,9 @@
  *
  * An even first byte spoils all memory.  An odd one spoils lane 0 only, and
  * then lane 1 must go on as if nothing had happened.
- *
- *     exchange_fuzz [programs] [seed]      random programs
- *     clang -fsanitize=fuzzer,address -DHYMT_LIBFUZZER ...
  */
 
-#include "../../engine/exchange_layout.h"
+#include "exchange_layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -467,7 +472,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 
-#ifndef HYMT_LIBFUZZER
+#ifdef HYMT_FUZZ_MAIN
 
 int
 main(int argc, char **argv)
