@@ -1,0 +1,43 @@
+/*
+ * arena.h - one mapping for many arrays.
+ *
+ * Memory is laid out twice by the same function: the first time the arena is
+ * empty, takes return NULL and only count; hymt_arena_map() then gets that
+ * much; the second time the takes return the places.  So the sum can't differ
+ * from its parts, and every product and sum is checked in one place.
+ *
+ *     layout(b, &arena);
+ *     hymt_arena_map(&arena, "KV cache", err);
+ *     layout(b, &arena);
+ */
+
+#ifndef HYMT_ARENA_H
+#define HYMT_ARENA_H
+
+#include "base.h"
+
+
+typedef struct {
+    uint8_t   *base;       /* owned; NULL while counting */
+    uint64_t   size;       /* mapped */
+    uint64_t   used;       /* taken so far */
+    bool       overflow;   /* the sum does not fit in 64 bits */
+} hymt_arena_t;
+
+
+/* count * size bytes, aligned to 64 bytes; NULL while counting. */
+void *hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size);
+
+
+/*
+ * Maps what was counted, zeroed, in huge pages where the kernel gives them, and
+ * starts again from the beginning.  More than the host has available is an
+ * error that says both; `what` names it.
+ */
+hymt_status_t hymt_arena_map(hymt_arena_t *a, const char *what,
+    hymt_error_t *err);
+
+void hymt_arena_unmap(hymt_arena_t *a);
+
+
+#endif /* HYMT_ARENA_H */

@@ -1,0 +1,546 @@
+/*
+ * backend_cpu.c - the CPU backend of backend.h: its memory, its slots, a step
+ * from the batch to sampled tokens.  forward.c computes.
+ */
+
+#include "backend.h"
+#include "cpu.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+#ifndef HYMT_BUILD_ID
+#define HYMT_BUILD_ID  "none"
+#endif
+
+
+static hymt_status_t hymt_cpu_create(const hymt_backend_params_t *params,
+    const hymt_model_t *model, hymt_backend_t **out, hymt_error_t *err);
+static hymt_status_t hymt_cpu_check(const hymt_backend_params_t *p,
+    const hymt_config_t *c, hymt_error_t *err);
+static hymt_status_t hymt_cpu_build(hymt_backend_t *b,
+    const hymt_model_t *model, hymt_error_t *err);
+static void hymt_cpu_layout(hymt_backend_t *b);
+static void hymt_cpu_layout_kv(hymt_backend_t *b);
+static void hymt_cpu_destroy(hymt_backend_t *b);
+static void hymt_cpu_slot_begin(hymt_backend_t *b, uint32_t slot,
+    const hymt_sampling_t *sampling, const uint32_t *prompt,
+    uint32_t n_prompt);
+static hymt_status_t hymt_cpu_launch(hymt_backend_t *b,
+    const hymt_batch_t *batch, hymt_error_t *err);
+static hymt_status_t hymt_cpu_plan(hymt_backend_t *b,
+    const hymt_batch_t *batch, hymt_error_t *err);
+static hymt_status_t hymt_cpu_plan_seq(hymt_backend_t *b,
+    const hymt_batch_t *batch, uint32_t i, hymt_error_t *err);
+static hymt_status_t hymt_cpu_step(hymt_backend_t *b);
+static void hymt_cpu_sample_item(void *arg, uint32_t item, uint32_t thread);
+static hymt_status_t hymt_cpu_bad_logits(hymt_backend_t *b);
+static hymt_status_t hymt_cpu_collect(hymt_backend_t *b, uint32_t *tokens,
+    hymt_error_t *err);
+static void hymt_cpu_memory(const hymt_backend_t *b, uint64_t *weights,
+    uint64_t *kv, uint64_t *other);
+static const char *hymt_cpu_describe(const hymt_backend_t *b);
+
+
+const hymt_backend_ops_t  hymt_backend_cpu = {
+    .abi = HYMT_BACKEND_ABI,
+    .build_id = HYMT_BUILD_ID,
+    .name = "cpu",
+    .depth = 1,
+    .create = hymt_cpu_create,
+    .destroy = hymt_cpu_destroy,
+    .slot_begin = hymt_cpu_slot_begin,
+    .launch = hymt_cpu_launch,
+    .collect = hymt_cpu_collect,
+    .memory = hymt_cpu_memory,
+    .describe = hymt_cpu_describe,
+};
+
+
+static hymt_status_t
+hymt_cpu_create(const hymt_backend_params_t *params, const hymt_model_t *model,
+    hymt_backend_t **out, hymt_error_t *err)
+{
+    hymt_status_t    rc;
+    hymt_backend_t  *b;
+
+    if (hymt_cpu_check(params, &model->config, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    b = calloc(1, sizeof(hymt_backend_t));
+    if (b == NULL) {
+        return hymt_fail(err, "no memory for the cpu backend");
+    }
+
+    b->params = *params;
+    b->config = model->config;
+
+    rc = hymt_cpu_build(b, model, err);
+
+    if (rc != HYMT_OK) {
+        hymt_cpu_destroy(b);
+        return rc;
+    }
+
+    *out = b;
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_cpu_check(const hymt_backend_params_t *p, const hymt_config_t *c,
+    hymt_error_t *err)
+{
+    if (p->max_batch == 0 || p->max_rows == 0 || p->n_blocks == 0
+        || p->context == 0)
+    {
+        return hymt_fail(err, "cpu backend: max_batch %u, max_rows %u,"
+                         " context %u, n_blocks %u: none may be 0",
+                         p->max_batch, p->max_rows, p->context, p->n_blocks);
+    }
+
+    if (p->context > c->max_position) {
+        return hymt_fail(err, "context: %u is more than the model's"
+                         " max_position_embeddings, %u", p->context,
+                         c->max_position);
+    }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
+{
+    uint32_t             i;
+    hymt_status_t        rc;
+    const hymt_config_t  *c;
+
+    c = &b->config;
+
+    if (hymt_kernels_select(&b->kernels, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    b->n_threads = b->params.threads ? b->params.threads : hymt_pool_default();
+
+    if (hymt_pool_create(b->n_threads, &b->pool, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    hymt_cpu_layout(b);
+
+    if (hymt_arena_map(&b->arena, "activations", err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    hymt_cpu_layout(b);
+
+    hymt_cpu_layout_kv(b);
+
+    if (hymt_arena_map(&b->kv_arena, "KV cache", err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    hymt_cpu_layout_kv(b);
+
+    for (i = 0; i < b->params.max_batch; i++) {
+        b->slots[i].last = HYMT_TOKEN_NONE;
+    }
+
+    hymt_rope_inv_freq(c, b->inv_freq);
+
+    rc = hymt_weights_load(&b->weights, model, b->pool, b->params.stop, err);
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    snprintf(b->description, sizeof(b->description),
+             "%s, %u thread%s, %s weights", b->kernels->name, b->n_threads,
+             b->n_threads == 1 ? "" : "s",
+             b->weights.layers[0].qkv.f32 ? "f32" : "bf16");
+
+    return HYMT_OK;
+}
+
+
+/* Called twice, see arena.h. */
+static void
+hymt_cpu_layout(hymt_backend_t *b)
+{
+    uint32_t              i, group;
+    uint64_t              rows, half, words;
+    hymt_arena_t         *a;
+    const hymt_config_t  *c;
+
+    a = &b->arena;
+    c = &b->config;
+    rows = b->params.max_rows;
+    half = c->head_dim / 2;
+    group = c->n_heads / c->n_kv_heads;
+    words = hymt_seen_words(c->vocab);
+
+    b->dim = hymt_round_up(c->head_dim, 16);
+    b->q_width = c->n_heads * c->head_dim;
+    b->act_width = hymt_round_up(c->ffn, HYMT_PANEL);
+
+    /* 16 more floats: the next line of a buffer starts in another cache set */
+
+    b->ld_hidden = c->hidden + 16;
+    b->ld_qkv = hymt_round_up(b->q_width + 2 * c->n_kv_heads * c->head_dim,
+                              HYMT_PANEL) + 16;
+    b->ld_q = (size_t) c->n_heads * b->dim + 16;
+    b->ld_o = hymt_round_up(b->q_width, 16) + 16;
+    b->ld_act = b->act_width + 16;
+    b->ld_logits = hymt_round_up(c->vocab, HYMT_PANEL) + 16;
+
+    b->x = hymt_arena_take(a, rows, b->ld_hidden * sizeof(float));
+    b->h = hymt_arena_take(a, hymt_max(rows, HYMT_LOGIT_ROWS),
+                           b->ld_hidden * sizeof(float));
+    b->qkv = hymt_arena_take(a, rows, b->ld_qkv * sizeof(float));
+    b->q = hymt_arena_take(a, rows, b->ld_q * sizeof(float));
+    b->o = hymt_arena_take(a, rows, b->ld_o * sizeof(float));
+    b->act = hymt_arena_take(a, rows, b->ld_act * sizeof(float));
+    b->cos = hymt_arena_take(a, rows, half * sizeof(float));
+    b->sin = hymt_arena_take(a, rows, half * sizeof(float));
+    b->inv_freq = hymt_arena_take(a, half, sizeof(float));
+    b->logits = hymt_arena_take(a, HYMT_LOGIT_ROWS,
+                                b->ld_logits * sizeof(float));
+
+    b->rows = hymt_arena_take(a, rows, sizeof(hymt_cpu_row_t));
+    b->tiles = hymt_arena_take(a, rows, sizeof(hymt_cpu_tile_t));
+    b->wanted = hymt_arena_take(a, rows, sizeof(hymt_cpu_logit_t));
+    b->bad = hymt_arena_take(a, rows, sizeof(uint32_t));
+    b->sampled = hymt_arena_take(a, b->params.max_batch, sizeof(uint32_t));
+    b->slots = hymt_arena_take(a, b->params.max_batch,
+                               sizeof(hymt_cpu_slot_t));
+
+    b->tile = hymt_arena_take(a, b->n_threads, sizeof(float *));
+    b->attn = hymt_arena_take(a, b->n_threads, sizeof(float *));
+    b->weight = hymt_arena_take(a, b->n_threads, sizeof(double *));
+
+    for (i = 0; i < b->n_threads; i++) {
+        float   *tile, *attn;
+        double  *weight;
+
+        tile = hymt_arena_take(a, rows, HYMT_ITEM_PANELS * HYMT_PANEL
+                                        * sizeof(float));
+        attn = hymt_arena_take(a, (uint64_t) HYMT_TILE_ROWS * group,
+                               (b->dim + 18) * sizeof(float));
+        weight = hymt_arena_take(a, c->vocab, sizeof(double));
+
+        if (b->arena.base != NULL) {
+            b->tile[i] = tile;
+            b->attn[i] = attn;
+            b->weight[i] = weight;
+        }
+    }
+
+    for (i = 0; i < b->params.max_batch; i++) {
+        uint64_t  *seen;
+
+        seen = hymt_arena_take(a, words, sizeof(uint64_t));
+
+        if (b->arena.base != NULL) {
+            b->slots[i].seen = seen;
+        }
+    }
+}
+
+
+static void
+hymt_cpu_layout_kv(hymt_backend_t *b)
+{
+    uint64_t              block;
+    const hymt_config_t  *c;
+
+    c = &b->config;
+
+    b->kv_head = (size_t) 2 * HYMT_KV_BLOCK * b->dim;
+    b->kv_block = c->n_kv_heads * b->kv_head;
+    b->kv_layer = b->params.n_blocks * b->kv_block;
+
+    block = (uint64_t) b->kv_block * sizeof(float) * c->n_layers;
+
+    b->kv = hymt_arena_take(&b->kv_arena, b->params.n_blocks, block);
+}
+
+
+static void
+hymt_cpu_destroy(hymt_backend_t *b)
+{
+    if (b == NULL) {
+        return;
+    }
+
+    hymt_pool_destroy(b->pool);
+    hymt_weights_free(&b->weights);
+    hymt_arena_unmap(&b->kv_arena);
+    hymt_arena_unmap(&b->arena);
+    free(b);
+}
+
+
+static void
+hymt_cpu_slot_begin(hymt_backend_t *b, uint32_t slot,
+    const hymt_sampling_t *sampling, const uint32_t *prompt, uint32_t n_prompt)
+{
+    uint32_t          i;
+    hymt_cpu_slot_t  *s;
+
+    s = &b->slots[slot];
+
+    s->sampling = *sampling;
+    s->last = HYMT_TOKEN_NONE;
+
+    memset(s->seen, 0, hymt_seen_words(b->config.vocab) * sizeof(uint64_t));
+
+    for (i = 0; i < n_prompt; i++) {
+        if (prompt[i] < b->config.vocab) {
+            hymt_seen_add(s->seen, prompt[i]);
+        }
+    }
+}
+
+
+static hymt_status_t
+hymt_cpu_launch(hymt_backend_t *b, const hymt_batch_t *batch,
+    hymt_error_t *err)
+{
+    if (b->launched) {
+        return hymt_fail(err, "cpu backend: a step is in flight, depth is 1");
+    }
+
+    if (hymt_cpu_plan(b, batch, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    b->batch = batch;
+    b->n_seqs = batch->n_seqs;
+    b->result = hymt_cpu_step(b);
+    b->batch = NULL;
+    b->launched = true;
+
+    return HYMT_OK;
+}
+
+
+/* Checks the batch and lays out its rows. */
+static hymt_status_t
+hymt_cpu_plan(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
+{
+    uint32_t  i;
+
+    b->n_rows = 0;
+    b->n_tiles = 0;
+    b->n_wanted = 0;
+
+    if (batch->n_seqs > b->params.max_batch) {
+        return hymt_fail(err, "batch: %u sequences, at most %u are possible",
+                         batch->n_seqs, b->params.max_batch);
+    }
+
+    for (i = 0; i < batch->n_seqs; i++) {
+        b->sampled[i] = HYMT_TOKEN_NONE;
+
+        if (hymt_cpu_plan_seq(b, batch, i, err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
+    }
+
+    if (b->n_rows != batch->n_rows) {
+        return hymt_fail(err, "batch: n_rows is %u, its sequences have %u",
+                         batch->n_rows, b->n_rows);
+    }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_cpu_plan_seq(hymt_backend_t *b, const hymt_batch_t *batch, uint32_t i,
+    hymt_error_t *err)
+{
+    bool                     last;
+    uint32_t                 j, n, token;
+    const hymt_batch_seq_t  *s;
+
+    s = &batch->seqs[i];
+
+    if (s->slot >= b->params.max_batch || s->n_rows == 0
+        || s->n_rows > b->params.max_rows - b->n_rows
+        || s->pos >= b->params.context
+        || s->n_rows > b->params.context - s->pos
+        || (s->tokens == NULL && s->n_rows != 1))
+    {
+        return hymt_fail(err, "batch: sequence %u: slot %u, %u rows at"
+                         " position %u are out of range", i, s->slot,
+                         s->n_rows, s->pos);
+    }
+
+    n = hymt_ceil_div(s->pos + s->n_rows, HYMT_KV_BLOCK);
+
+    for (j = 0; j < n; j++) {
+        if (s->blocks[j] >= b->params.n_blocks) {
+            return hymt_fail(err, "batch: sequence %u: KV block %u of %u", i,
+                             s->blocks[j], b->params.n_blocks);
+        }
+    }
+
+    for (j = 0; j < s->n_rows; j += HYMT_TILE_ROWS) {
+        b->tiles[b->n_tiles].row = b->n_rows + j;
+        b->tiles[b->n_tiles].n_rows = hymt_min(s->n_rows - j, HYMT_TILE_ROWS);
+        b->n_tiles++;
+    }
+
+    for (j = 0; j < s->n_rows; j++) {
+        token = s->tokens != NULL ? s->tokens[j] : b->slots[s->slot].last;
+        last = j == s->n_rows - 1;
+
+        if (token >= b->config.vocab) {
+            return hymt_fail(err, "batch: sequence %u: token %" PRIu32
+                             " is not in the vocabulary of %u", i, token,
+                             b->config.vocab);
+        }
+
+        if ((s->sample && last) || batch->logits != NULL) {
+            b->wanted[b->n_wanted].row = b->n_rows;
+            b->wanted[b->n_wanted].seq = s->sample && last ? i : UINT32_MAX;
+            b->n_wanted++;
+        }
+
+        b->rows[b->n_rows].seq = i;
+        b->rows[b->n_rows].pos = s->pos + j;
+        b->rows[b->n_rows].token = token;
+        b->n_rows++;
+    }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_cpu_step(hymt_backend_t *b)
+{
+    uint32_t  i, n;
+
+    if (hymt_forward(b) != HYMT_OK) {
+        return HYMT_ABORTED;
+    }
+
+    for (i = 0; i < b->n_wanted; i += n) {
+        n = hymt_min(b->n_wanted - i, HYMT_LOGIT_ROWS);
+
+        b->wanted_at = i;
+        hymt_forward_logits(b, i, n);
+
+        hymt_cpu_run(b, hymt_cpu_sample_item, b, n,
+                     (uint64_t) n * b->config.vocab * 4);
+    }
+
+    return hymt_cpu_bad_logits(b);
+}
+
+
+/* Checks one row of logits, hands it out, and samples where asked for. */
+static void
+hymt_cpu_sample_item(void *arg, uint32_t item, uint32_t thread)
+{
+    float                   *logits;
+    uint32_t                 i, vocab, token;
+    hymt_backend_t          *b;
+    hymt_cpu_slot_t         *slot;
+    const hymt_cpu_logit_t  *wanted;
+    const hymt_batch_seq_t  *seq;
+
+    b = arg;
+    i = b->wanted_at + item;
+    wanted = &b->wanted[i];
+    vocab = b->config.vocab;
+    logits = b->logits + item * b->ld_logits;
+
+    b->bad[i] = !hymt_all_finite(logits, vocab);
+
+    if (b->batch->logits != NULL) {
+        memcpy(b->batch->logits + (size_t) wanted->row * vocab, logits,
+               vocab * sizeof(float));
+    }
+
+    if (wanted->seq == UINT32_MAX || b->bad[i]) {
+        return;
+    }
+
+    seq = &b->batch->seqs[wanted->seq];
+    slot = &b->slots[seq->slot];
+
+    token = hymt_sample(&slot->sampling, slot->seen, seq->n_out, logits, vocab,
+                        b->weight[thread]);
+
+    hymt_seen_add(slot->seen, token);
+    slot->last = token;
+    b->sampled[wanted->seq] = token;
+}
+
+
+static hymt_status_t
+hymt_cpu_bad_logits(hymt_backend_t *b)
+{
+    uint32_t               i;
+    const hymt_cpu_row_t  *row;
+
+    for (i = 0; i < b->n_wanted; i++) {
+        if (b->bad[i]) {
+            row = &b->rows[b->wanted[i].row];
+
+            return hymt_fail(&b->error, "logits of token %u at position %u"
+                             " are not finite: the weights are broken, or"
+                             " this host's memory is", row->token, row->pos);
+        }
+    }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_cpu_collect(hymt_backend_t *b, uint32_t *tokens, hymt_error_t *err)
+{
+    if (!b->launched) {
+        return hymt_fail(err, "cpu backend: no step is in flight");
+    }
+
+    b->launched = false;
+
+    if (b->result == HYMT_ERROR) {
+        return hymt_fail(err, "%s", b->error.text);
+    }
+
+    if (b->result == HYMT_OK) {
+        memcpy(tokens, b->sampled, b->n_seqs * sizeof(uint32_t));
+    }
+
+    return b->result;
+}
+
+
+static void
+hymt_cpu_memory(const hymt_backend_t *b, uint64_t *weights, uint64_t *kv,
+    uint64_t *other)
+{
+    *weights = b->weights.arena.size;
+    *kv = b->kv_arena.size;
+    *other = b->arena.size + sizeof(hymt_backend_t)
+             + b->config.n_layers * sizeof(hymt_layer_weights_t);
+}
+
+
+static const char *
+hymt_cpu_describe(const hymt_backend_t *b)
+{
+    return b->description;
+}

@@ -1,0 +1,739 @@
+/*
+ * backend_test.c - the whole CPU backend against the double-precision one, and
+ * the promises of backend.h: equal bits whatever the batch, chunks, threads,
+ * slots and blocks.
+ */
+
+#include "backend.h"
+#include "fixture.h"
+#include "tap.h"
+
+#include <fcntl.h>
+
+
+#define SLOTS    32
+#define ROWS     256
+#define CONTEXT  1024
+#define BLOCKS   320
+#define SHORT    75       /* tokens of a test's prompt */
+
+
+/* A sequence under test: its tokens, and the blocks it lies in. */
+typedef struct {
+    uint32_t   slot;
+    uint32_t   n;
+    uint32_t   pos;                  /* rows done */
+    uint32_t   tokens[CONTEXT];
+    uint32_t   blocks[CONTEXT / HYMT_KV_BLOCK];
+} seq_t;
+
+
+static uint64_t      test_random_state;
+static hymt_error_t  err;
+
+
+static uint32_t
+test_random(uint32_t n)
+{
+    test_random_state = test_random_state * 6364136223846793005u + 1442695041u;
+
+    return (uint32_t) (test_random_state >> 33) % n;
+}
+
+
+static hymt_model_t *
+test_model(char *dir, const fixture_shape_t *shape)
+{
+    hymt_model_t  *model;
+
+    fixture_dir(dir);
+    fixture_model(dir, shape, 42);
+
+    if (hymt_model_open(dir, &model, &err) != HYMT_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+
+    return model;
+}
+
+
+static hymt_backend_t *
+test_backend(const hymt_backend_ops_t *ops, const hymt_model_t *model,
+    uint32_t threads, const volatile int *stop)
+{
+    hymt_backend_t         *b;
+    hymt_backend_params_t   p;
+
+    memset(&p, 0, sizeof(p));
+
+    p.threads = threads;
+    p.max_batch = SLOTS;
+    p.max_rows = ROWS;
+    p.context = CONTEXT;
+    p.n_blocks = BLOCKS;
+    p.stop = stop;
+
+    if (ops->create(&p, model, &b, &err) != HYMT_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+
+    return b;
+}
+
+
+/* The blocks of a sequence are every SLOTS-th from `slot` on, or backwards. */
+static void
+test_seq(seq_t *s, uint32_t slot, uint32_t n, uint64_t seed, uint32_t vocab)
+{
+    uint32_t  i, k;
+
+    memset(s, 0, sizeof(*s));
+
+    s->slot = slot;
+    s->n = n;
+    test_random_state = seed;
+
+    for (i = 0; i < CONTEXT; i++) {
+        s->tokens[i] = test_random(vocab);
+    }
+
+    k = BLOCKS / SLOTS;
+
+    for (i = 0; i < hymt_ceil_div(n, HYMT_KV_BLOCK); i++) {
+        s->blocks[i] = n > k * HYMT_KV_BLOCK ? i
+                     : seed & 1 ? slot * k + i : slot * k + k - 1 - i;
+    }
+}
+
+
+static void
+test_begin(const hymt_backend_ops_t *ops, hymt_backend_t *b, const seq_t *s)
+{
+    hymt_sampling_t  sampling;
+
+    memset(&sampling, 0, sizeof(sampling));
+
+    sampling.temperature = 0.8f;
+    sampling.top_k = 20;
+    sampling.top_p = 0.9f;
+    sampling.repetition_penalty = 1.05f;
+    sampling.seed = 7;
+
+    ops->slot_begin(b, s->slot, &sampling, s->tokens, s->n);
+}
+
+
+/*
+ * One step: `rows[i]` further rows of each sequence (0: not in it).  Logits of
+ * all rows, the last ones sampled into tokens.
+ */
+static hymt_status_t
+test_step(const hymt_backend_ops_t *ops, hymt_backend_t *b, seq_t *seqs,
+    const uint32_t *rows, uint32_t n, float *logits, uint32_t *tokens)
+{
+    uint32_t          i;
+    hymt_batch_t      batch;
+    hymt_batch_seq_t  list[SLOTS];
+
+    memset(&batch, 0, sizeof(batch));
+    memset(list, 0, sizeof(list));
+
+    batch.seqs = list;
+    batch.logits = logits;
+
+    for (i = 0; i < n; i++) {
+        if (rows[i] == 0) {
+            continue;
+        }
+
+        list[batch.n_seqs].slot = seqs[i].slot;
+        list[batch.n_seqs].n_rows = rows[i];
+        list[batch.n_seqs].pos = seqs[i].pos;
+        list[batch.n_seqs].tokens = seqs[i].tokens + seqs[i].pos;
+        list[batch.n_seqs].blocks = seqs[i].blocks;
+        list[batch.n_seqs].sample = seqs[i].pos + rows[i] == seqs[i].n;
+
+        seqs[i].pos += rows[i];
+        batch.n_rows += rows[i];
+        batch.n_seqs++;
+    }
+
+    if (ops->launch(b, &batch, &err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    return ops->collect(b, tokens, &err);
+}
+
+
+/* A whole prompt in chunks, alone; returns what its end sampled. */
+static uint32_t
+test_prompt(const hymt_backend_ops_t *ops, hymt_backend_t *b, seq_t *s,
+    uint32_t chunk, uint32_t vocab, float *logits)
+{
+    uint32_t  rows, token;
+
+    test_begin(ops, b, s);
+    token = 0;
+
+    while (s->pos < s->n) {
+        rows = hymt_min(chunk, s->n - s->pos);
+
+        if (test_step(ops, b, s, &rows, 1,
+                      logits + (size_t) s->pos * vocab, &token) != HYMT_OK)
+        {
+            printf("# %s\n", err.text);
+            return HYMT_TOKEN_NONE;
+        }
+    }
+
+    return token;
+}
+
+
+static double
+test_distance(const float *got, const float *want, size_t n)
+{
+    double  diff, sum;
+    size_t  i;
+
+    diff = 0;
+    sum = 0;
+
+    for (i = 0; i < n; i++) {
+        diff += ((double) got[i] - want[i]) * ((double) got[i] - want[i]);
+        sum += (double) want[i] * want[i];
+    }
+
+    return sqrt(diff / sum);
+}
+
+
+/* The greatest distance of a row. */
+static double
+test_worst(const float *got, const float *want, uint32_t rows, uint32_t vocab)
+{
+    double    d, worst;
+    uint32_t  i;
+
+    worst = 0;
+
+    for (i = 0; i < rows; i++) {
+        d = test_distance(got + (size_t) i * vocab, want + (size_t) i * vocab,
+                          vocab);
+        worst = d <= worst ? worst : d;
+    }
+
+    return worst;
+}
+
+
+static void
+test_against_ref(void)
+{
+    char             dir[FIXTURE_PATH];
+    float           *got, *want;
+    seq_t            s;
+    uint32_t         i, j, a, b, vocab;
+    hymt_model_t    *model;
+    hymt_backend_t  *cpu, *ref;
+
+    static const char *const  isas[] = { "scalar", "avx2", "avx512" };
+
+    static const fixture_shape_t  shapes[] = {
+        { .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 128,
+          .ffn = 320 },
+        { .heads = 8, .kv_heads = 1, .head_dim = 64, .dtype = "F32",
+          .untied = true, .no_qk_norm = true },
+        { .heads = 3, .kv_heads = 3, .head_dim = 16, .dtype = "F16",
+          .hidden = 48, .ffn = 80, .vocab = 301 },
+        { .heads = 6, .kv_heads = 2, .head_dim = 6, .hidden = 80, .ffn = 112,
+          .untied = true, .layers = 3 },
+        { .heads = 2, .kv_heads = 1, .head_dim = 64, .no_qk_norm = true,
+          .ffn = 1040, .hidden = 528, .layers = 1 },
+    };
+
+    for (i = 0; i < hymt_nelts(shapes); i++) {
+        model = test_model(dir, &shapes[i]);
+        vocab = model->config.vocab;
+        got = malloc(sizeof(float) * SHORT * vocab);
+        want = malloc(sizeof(float) * SHORT * vocab);
+
+        ref = test_backend(&hymt_backend_ref, model, 1, NULL);
+        test_seq(&s, 3, SHORT, 1000 + i, vocab);
+        a = test_prompt(&hymt_backend_ref, ref, &s, SHORT, vocab, want);
+        hymt_backend_ref.destroy(ref);
+
+        for (j = 0; j < hymt_nelts(isas); j++) {
+            setenv("HYMT_CPU_ISA", isas[j], 1);
+
+            cpu = NULL;
+
+            hymt_backend_params_t  p = {
+                .threads = 2, .max_batch = SLOTS, .max_rows = ROWS,
+                .context = CONTEXT, .n_blocks = BLOCKS
+            };
+
+            if (hymt_backend_cpu.create(&p, model, &cpu, &err) != HYMT_OK) {
+                has_str(err.text, "HYMT_CPU_ISA",
+                        "shape %u, %s: not on this host", i, isas[j]);
+                continue;
+            }
+
+            memset(got, 0xff, sizeof(float) * SHORT * vocab);
+            test_seq(&s, 3, SHORT, 1000 + i, vocab);
+            b = test_prompt(&hymt_backend_cpu, cpu, &s, 32, vocab, got);
+
+            is_near(test_worst(got, want, SHORT, vocab), 0, 1e-5,
+                    "shape %u, %s: logits of every position", i,
+                    hymt_backend_cpu.describe(cpu));
+            is_int(b, a, "shape %u, %s: sampled token", i, isas[j]);
+
+            hymt_backend_cpu.destroy(cpu);
+        }
+
+        unsetenv("HYMT_CPU_ISA");
+        hymt_model_close(model);
+        fixture_remove(dir);
+        free(got);
+        free(want);
+    }
+}
+
+
+/* Whatever lies in the cache before, the last positions of the context. */
+static void
+test_far(void)
+{
+    char              dir[FIXTURE_PATH];
+    float            *got, *want;
+    seq_t             s;
+    uint32_t          i, rows, token, vocab;
+    hymt_model_t     *model;
+    hymt_backend_t   *cpu, *ref;
+    fixture_shape_t   shape = { .heads = 4, .kv_heads = 1, .head_dim = 128,
+                                .max_position = CONTEXT };
+
+    model = test_model(dir, &shape);
+    vocab = model->config.vocab;
+    got = malloc(sizeof(float) * 20 * vocab);
+    want = malloc(sizeof(float) * 20 * vocab);
+
+    cpu = test_backend(&hymt_backend_cpu, model, 2, NULL);
+    ref = test_backend(&hymt_backend_ref, model, 1, NULL);
+
+    rows = 20;
+
+    for (i = 0; i < 2; i++) {
+        test_seq(&s, 0, CONTEXT, 5, vocab);
+        s.pos = CONTEXT - rows;
+
+        test_begin(i ? &hymt_backend_ref : &hymt_backend_cpu, i ? ref : cpu,
+                   &s);
+        is_int(test_step(i ? &hymt_backend_ref : &hymt_backend_cpu,
+                         i ? ref : cpu, &s, &rows, 1, i ? want : got, &token),
+               HYMT_OK, "the end of the context computes");
+    }
+
+    is_near(test_worst(got, want, rows, vocab), 0, 1e-5,
+            "logits up to position %u", CONTEXT - 1);
+
+    s.pos = CONTEXT - 5;
+    is_int(test_step(&hymt_backend_cpu, cpu, &s, &rows, 1, got, &token),
+           HYMT_ERROR, "past the context: refused");
+    has_str(err.text, "out of range", "and says so");
+
+    hymt_backend_cpu.destroy(cpu);
+    hymt_backend_ref.destroy(ref);
+    hymt_model_close(model);
+    fixture_remove(dir);
+    free(got);
+    free(want);
+}
+
+
+static void
+test_invariance(const char *isa, const fixture_shape_t *shape)
+{
+    char             dir[FIXTURE_PATH];
+    float           *want, *got, *all;
+    seq_t            s, *many;
+    uint32_t         i, j, chunk, threads, token, vocab, width, n, at, step;
+    uint32_t         rows[SLOTS], tokens[SLOTS];
+    hymt_model_t    *model;
+    hymt_backend_t  *b;
+
+    static const uint32_t  chunks[] = { 1, 7, 16, SHORT };
+
+    setenv("HYMT_CPU_ISA", isa, 1);
+
+    model = test_model(dir, shape);
+    vocab = model->config.vocab;
+    width = vocab * SHORT;
+    want = malloc(sizeof(float) * width);
+    got = malloc(sizeof(float) * width);
+    all = malloc(sizeof(float) * ROWS * vocab);
+    many = malloc(sizeof(seq_t) * SLOTS);
+
+    b = test_backend(&hymt_backend_cpu, model, 1, NULL);
+    test_seq(&s, 0, SHORT, 99, vocab);
+    token = test_prompt(&hymt_backend_cpu, b, &s, SHORT, vocab, want);
+
+    /* other slots, other blocks, chunks */
+
+    for (i = 0; i < hymt_nelts(chunks); i++) {
+        test_seq(&s, 5 + i, SHORT, 99, vocab);
+        memset(got, 0xff, sizeof(float) * width);
+
+        is_int(test_prompt(&hymt_backend_cpu, b, &s, chunks[i], vocab, got),
+               token, "%s: chunks of %u: same token", isa, chunks[i]);
+        ok(memcmp(got, want, sizeof(float) * width) == 0,
+           "%s: chunks of %u: same bits", isa, chunks[i]);
+    }
+
+    hymt_backend_cpu.destroy(b);
+
+    /* among 31 others of all lengths, with 1 to 3 threads */
+
+    for (threads = 1; threads <= 3; threads++) {
+        b = test_backend(&hymt_backend_cpu, model, threads, NULL);
+
+        for (i = 0; i < SLOTS; i++) {
+            test_seq(&many[i], SLOTS - 1 - i, 20 + i * 3, i == 17 ? 99 : i,
+                     vocab);
+            many[i].n = i == 17 ? SHORT : many[i].n;
+            test_begin(&hymt_backend_cpu, b, &many[i]);
+        }
+
+        memset(got, 0xff, sizeof(float) * width);
+        step = 0;
+        chunk = 0;
+
+        while (many[17].pos < SHORT) {
+            n = 0;
+            at = 0;
+
+            for (i = 0; i < SLOTS; i++) {
+                rows[i] = (step + i) % 3 ? 1 + (step * 7 + i * 5) % 13 : 0;
+                rows[i] = hymt_min(rows[i], many[i].n - many[i].pos);
+                rows[i] = hymt_min(rows[i], ROWS - n);
+                at = i == 17 ? n : at;
+                n += rows[i];
+            }
+
+            j = many[17].pos;
+
+            if (test_step(&hymt_backend_cpu, b, many, rows, SLOTS, all, tokens)
+                != HYMT_OK)
+            {
+                ok(false, "%s: step %u: %s", isa, step, err.text);
+                break;
+            }
+
+            memcpy(got + (size_t) j * vocab, all + (size_t) at * vocab,
+                   sizeof(float) * rows[17] * vocab);
+
+            if (many[17].pos == SHORT && rows[17] != 0) {
+                for (i = 0, chunk = 0; i < 17; i++) {
+                    chunk += rows[i] != 0;
+                }
+
+                is_int(tokens[chunk], token,
+                       "%s: among 31 others, %u threads: same token", isa,
+                       threads);
+            }
+
+            step++;
+        }
+
+        ok(memcmp(got, want, sizeof(float) * width) == 0,
+           "%s: among 31 others, %u threads: same bits", isa, threads);
+
+        hymt_backend_cpu.destroy(b);
+    }
+
+    unsetenv("HYMT_CPU_ISA");
+    hymt_model_close(model);
+    fixture_remove(dir);
+    free(want);
+    free(got);
+    free(all);
+    free(many);
+}
+
+
+/* A row without tokens continues with what was sampled in its slot. */
+static void
+test_last_token(const hymt_backend_ops_t *ops)
+{
+    char              dir[FIXTURE_PATH];
+    seq_t             s;
+    uint32_t          i, first, token, want[8], vocab;
+    hymt_batch_t      batch;
+    hymt_model_t     *model;
+    hymt_backend_t   *b;
+    fixture_shape_t   shape = { .hidden = 64 };
+    hymt_batch_seq_t  seq;
+
+    model = test_model(dir, &shape);
+    vocab = model->config.vocab;
+    b = test_backend(ops, model, 2, NULL);
+    test_seq(&s, 1, 20, 3, vocab);
+
+    for (first = 0; first < 2; first++) {
+        test_begin(ops, b, &s);
+
+        for (i = 0; i < 8; i++) {
+            memset(&seq, 0, sizeof(seq));
+            seq.slot = s.slot;
+            seq.n_rows = i == 0 ? s.n : 1;
+            seq.pos = i == 0 ? 0 : s.n + i - 1;
+            seq.blocks = s.blocks;
+            seq.sample = true;
+            seq.n_out = i;
+            seq.tokens = i == 0 ? s.tokens : first ? NULL : &want[i - 1];
+
+            batch.seqs = &seq;
+            batch.n_seqs = 1;
+            batch.n_rows = seq.n_rows;
+            batch.logits = NULL;
+
+            if (ops->launch(b, &batch, &err) != HYMT_OK
+                || ops->collect(b, &token, &err) != HYMT_OK)
+            {
+                ok(false, "%s: %s", ops->name, err.text);
+                break;
+            }
+
+            if (first) {
+                is_int(token, want[i], "%s: token %u the same without being"
+                       " told the one before", ops->name, i);
+            } else {
+                want[i] = token;
+            }
+        }
+    }
+
+    ops->destroy(b);
+    hymt_model_close(model);
+    fixture_remove(dir);
+}
+
+
+static void
+test_giving_up(const hymt_backend_ops_t *ops)
+{
+    char              dir[FIXTURE_PATH];
+    seq_t             s[2];
+    volatile int      stop, canceled[2];
+    uint32_t          i, tokens[2], want, vocab;
+    hymt_batch_t      batch;
+    hymt_model_t     *model;
+    hymt_backend_t   *b;
+    fixture_shape_t   shape = { .hidden = 64 };
+    hymt_batch_seq_t  seqs[2];
+
+    stop = 0;
+    model = test_model(dir, &shape);
+    vocab = model->config.vocab;
+    b = test_backend(ops, model, 2, &stop);
+
+    memset(seqs, 0, sizeof(seqs));
+
+    for (i = 0; i < 2; i++) {
+        test_seq(&s[i], i, 20, i, vocab);
+        test_begin(ops, b, &s[i]);
+
+        canceled[i] = 0;
+        seqs[i].slot = i;
+        seqs[i].n_rows = 20;
+        seqs[i].tokens = s[i].tokens;
+        seqs[i].blocks = s[i].blocks;
+        seqs[i].sample = i == 1;
+        seqs[i].canceled = &canceled[i];
+    }
+
+    batch.seqs = seqs;
+    batch.n_seqs = 2;
+    batch.n_rows = 40;
+    batch.logits = NULL;
+
+    canceled[0] = 1;
+    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: one canceled", ops->name);
+    is_int(ops->collect(b, tokens, &err), HYMT_OK, "the other goes on");
+    is_int(tokens[0], HYMT_TOKEN_NONE, "nothing where none was asked for");
+    ok(tokens[1] < vocab, "a token where it was");
+    want = tokens[1];
+
+    canceled[1] = 1;
+    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: all canceled", ops->name);
+    is_int(ops->collect(b, tokens, &err), HYMT_ABORTED, "the step ends early");
+
+    canceled[1] = 0;
+    stop = 1;
+    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: stop", ops->name);
+    is_int(ops->collect(b, tokens, &err), HYMT_ABORTED, "the step ends early");
+
+    stop = 0;
+    test_begin(ops, b, &s[1]);
+    ops->launch(b, &batch, &err);
+    is_int(ops->collect(b, tokens, &err), HYMT_OK, "%s lives on", ops->name);
+    is_int(tokens[1], want, "and gives the same token");
+
+    is_int(ops->collect(b, tokens, &err), HYMT_ERROR, "nothing in flight");
+    has_str(err.text, "in flight", "and says so");
+
+    seqs[1].slot = SLOTS;
+    is_int(ops->launch(b, &batch, &err), HYMT_ERROR, "a slot out of range");
+    seqs[1].slot = 1;
+    s[1].tokens[3] = vocab;
+    is_int(ops->launch(b, &batch, &err), HYMT_ERROR, "a token out of range");
+    s[1].tokens[3] = 0;
+    s[1].blocks[0] = BLOCKS;
+    is_int(ops->launch(b, &batch, &err), HYMT_ERROR, "a block out of range");
+
+    ops->destroy(b);
+
+    stop = 1;
+
+    hymt_backend_params_t  p = {
+        .threads = 1, .max_batch = 2, .max_rows = 16, .context = 64,
+        .n_blocks = 8, .stop = &stop
+    };
+
+    is_int(ops->create(&p, model, &b, &err), HYMT_ABORTED,
+           "%s: stop while loading", ops->name);
+
+    p.stop = NULL;
+    p.context = model->config.max_position + 1;
+    is_int(ops->create(&p, model, &b, &err), HYMT_ERROR,
+           "%s: more context than the model has", ops->name);
+    has_str(err.text, "max_position_embeddings", "and says so");
+
+    hymt_model_close(model);
+    fixture_remove(dir);
+}
+
+
+static void
+test_not_finite(const hymt_backend_ops_t *ops)
+{
+    int               fd;
+    char              dir[FIXTURE_PATH];
+    seq_t             s;
+    uint16_t          nan;
+    uint32_t          rows, token;
+    hymt_model_t     *model;
+    hymt_backend_t   *b;
+    fixture_shape_t   shape = { .hidden = 64 };
+
+    model = test_model(dir, &shape);
+
+    nan = 0x7fc0;
+    fd = open(model->layers[1].down->file, O_WRONLY);
+
+    if (fd == -1
+        || pwrite(fd, &nan, 2, (off_t) model->layers[1].down->offset) != 2)
+    {
+        fixture_die("can't break", model->layers[1].down->file);
+    }
+
+    close(fd);
+    hymt_model_close(model);
+
+    if (hymt_model_open(dir, &model, &err) != HYMT_OK) {
+        fixture_die("can't open", dir);
+    }
+
+    b = test_backend(ops, model, 1, NULL);
+
+    rows = 10;
+    test_seq(&s, 0, 10, 3, model->config.vocab);
+    test_begin(ops, b, &s);
+
+    is_int(test_step(ops, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "%s: a weight that is not a number", ops->name);
+    has_str(err.text, "not finite", "and says so");
+
+    ops->destroy(b);
+    hymt_model_close(model);
+    fixture_remove(dir);
+}
+
+
+static void
+test_memory(void)
+{
+    char                   dir[FIXTURE_PATH];
+    uint64_t               weights, kv, other, want;
+    hymt_model_t          *model;
+    hymt_backend_t        *b;
+    fixture_shape_t        shape = { .hidden = 64 };
+    hymt_backend_params_t  p;
+
+    model = test_model(dir, &shape);
+    b = test_backend(&hymt_backend_cpu, model, 1, NULL);
+
+    hymt_backend_cpu.memory(b, &weights, &kv, &other);
+
+    want = model->n_params * 2;
+    ok(weights >= want && weights < want * 2, "memory: weights, %" PRIu64
+       " bytes for %" PRIu64 " in the file", weights, want);
+    is_int(kv, (uint64_t) 2 * 4 * 2 * 2 * 16 * 16 * BLOCKS, "memory: KV");
+    ok(other > 0, "memory: the rest, %" PRIu64, other);
+
+    hymt_backend_cpu.destroy(b);
+
+    memset(&p, 0, sizeof(p));
+    p.threads = 1;
+    p.max_batch = 4;
+    p.max_rows = 16;
+    p.context = 64;
+    p.n_blocks = UINT32_MAX;
+
+    is_int(hymt_backend_cpu.create(&p, model, &b, &err), HYMT_ERROR,
+           "more KV than memory");
+    has_str(err.text, "KV cache", "names what");
+    has_str(err.text, "bytes of memory are needed", "and how much");
+
+    hymt_model_close(model);
+    fixture_remove(dir);
+}
+
+
+int
+main(void)
+{
+    fixture_shape_t  a = { .heads = 4, .kv_heads = 1, .head_dim = 128,
+                           .hidden = 272, .ffn = 176 };
+    fixture_shape_t  b = { .heads = 3, .kv_heads = 3, .dtype = "F32",
+                           .layers = 1, .head_dim = 24 };
+
+    test_against_ref();
+    test_far();
+
+    test_invariance("scalar", &b);
+
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        test_invariance("avx2", &a);
+    }
+
+    if (__builtin_cpu_supports("avx512dq")) {
+        test_invariance("avx512", &a);
+        test_invariance("avx512", &b);
+    }
+#endif
+
+    test_last_token(&hymt_backend_cpu);
+    test_last_token(&hymt_backend_ref);
+    test_giving_up(&hymt_backend_cpu);
+    test_giving_up(&hymt_backend_ref);
+    test_not_finite(&hymt_backend_cpu);
+    test_not_finite(&hymt_backend_ref);
+    test_memory();
+
+    return tap_done();
+}
