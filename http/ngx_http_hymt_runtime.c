@@ -1,0 +1,1099 @@
+
+/*
+ * Copyright (C) the hymt authors
+ */
+
+
+/*
+ * What lives in processes: the exchange and its bells (made by the master for
+ * each cycle), each worker's end of it, and, in worker 0, the engine hosts.
+ */
+
+
+#include "ngx_http_hymt.h"
+
+#include <jansson.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+
+#define NGX_HTTP_HYMT_EVENTS_A_WAKE  64
+#define NGX_HTTP_HYMT_HOLD           50
+
+
+typedef struct {
+    int                             *fds;     /* lane bells, then hosts' */
+    ngx_uint_t                       n_fds;
+    ngx_log_t                       *log;
+} ngx_http_hymt_fds_t;
+
+
+typedef struct {
+    void                            *mem;
+    size_t                           size;
+    ngx_log_t                       *log;
+} ngx_http_hymt_mapping_t;
+
+
+/* One process's runtime: the only static of the module. */
+
+typedef struct {
+    ngx_http_hymt_main_conf_t       *conf;
+    ngx_cycle_t                     *cycle;
+    ngx_uint_t                       lane;
+    ngx_connection_t                *bell;
+
+    hymt_client_t                   *clients[NGX_HTTP_HYMT_MAX_MODELS];
+    hymt_host_t                     *hosts[NGX_HTTP_HYMT_MAX_MODELS];
+
+    ngx_queue_t                      calls;   /* admitted, by age */
+    ngx_queue_t                      line;    /* of those, wanting slots */
+    size_t                           charged;
+
+    ngx_event_t                      more;    /* posted: drain again */
+    ngx_event_t                      hold;    /* worker 0 leaves last */
+
+    /* time between two returns to the kernel */
+    ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
+                                         ngx_msec_t timer, ngx_uint_t flags);
+    uint64_t                         cpu;     /* ns, at the last return */
+} ngx_http_hymt_runtime_t;
+
+
+static ngx_int_t ngx_http_hymt_check_locations(
+    ngx_http_hymt_main_conf_t *hmcf, ngx_log_t *log);
+static ngx_int_t ngx_http_hymt_make_exchange(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model);
+static ngx_int_t ngx_http_hymt_adopt(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model);
+static void *ngx_http_hymt_map(ngx_http_hymt_main_conf_t *hmcf, size_t size,
+    const char *what);
+static void ngx_http_hymt_unmap(void *data);
+static ngx_int_t ngx_http_hymt_make_bells(ngx_http_hymt_main_conf_t *hmcf);
+static void ngx_http_hymt_close_bells(void *data);
+static ngx_connection_t *ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd);
+static void ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, ngx_cycle_t *cycle);
+static void ngx_http_hymt_bell(ngx_event_t *ev);
+static void ngx_http_hymt_drain_event(ngx_event_t *ev);
+static void ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt);
+static void ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, hymt_client_t *client,
+    hymt_event_t *event);
+static void ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+static void ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+static void ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+static void ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt);
+static void ngx_http_hymt_hold(ngx_event_t *ev);
+static ngx_uint_t ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt);
+static ngx_int_t ngx_http_hymt_process_events(ngx_cycle_t *cycle,
+    ngx_msec_t timer, ngx_uint_t flags);
+static uint64_t ngx_http_hymt_cpu(void);
+
+
+static ngx_http_hymt_runtime_t  *ngx_http_hymt_runtime;
+
+
+const ngx_uint_t  ngx_http_hymt_loop_us[NGX_HTTP_HYMT_LOOP_BUCKETS - 1] = {
+    62, 125, 250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 64000
+};
+
+
+/*
+ * Runs in the master for every new cycle, also under "nginx -t", when the core
+ * has its final values; an error refuses the configuration and leaves the old
+ * one at work.
+ */
+
+ngx_int_t
+ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
+{
+    ngx_http_hymt_main_conf_t *old = data;
+
+    ngx_uint_t                  i;
+    ngx_core_conf_t            *ccf;
+    ngx_slab_pool_t            *shpool;
+    ngx_http_hymt_model_t     **models;
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    hmcf = zone->data;
+
+    if (old != NULL) {
+        hmcf->counters = old->counters;
+
+    } else {
+        shpool = (ngx_slab_pool_t *) zone->shm.addr;
+
+        hmcf->counters = ngx_slab_calloc(shpool,
+                                         sizeof(ngx_http_hymt_counters_t));
+        if (hmcf->counters == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(hmcf->cycle->conf_ctx,
+                                           ngx_core_module);
+
+    hmcf->lanes = ccf->master ? (ngx_uint_t) ccf->worker_processes : 1;
+
+    if (hmcf->lanes > HYMT_MAX_LANES) {
+        ngx_log_error(NGX_LOG_EMERG, hmcf->cycle->log, 0,
+                      "hymt works with at most %d worker_processes, not %ui",
+                      HYMT_MAX_LANES, hmcf->lanes);
+        return NGX_ERROR;
+    }
+
+    models = hmcf->models.elts;
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+        if (ngx_http_hymt_model_check(models[i], hmcf->cycle) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_test_config) {
+        return NGX_OK;
+    }
+
+    hmcf->roster = ngx_http_hymt_map(hmcf, sizeof(ngx_http_hymt_roster_t),
+                                     "roster");
+    if (hmcf->roster == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+        if (models[i]->used
+            && ngx_http_hymt_make_exchange(hmcf, models[i]) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_http_hymt_make_bells(hmcf);
+}
+
+
+static ngx_int_t
+ngx_http_hymt_check_locations(ngx_http_hymt_main_conf_t *hmcf, ngx_log_t *log)
+{
+    char                        list[2048];
+    ngx_int_t                   lang;
+    ngx_uint_t                  i, j;
+    hymt_lang_set_t             set;
+    ngx_http_hymt_loc_conf_t  **locations;
+
+    locations = hmcf->locations.elts;
+
+    for (i = 0; i < hmcf->locations.nelts; i++) {
+        set = locations[i]->model->params.languages;
+
+        for (j = 0; j < 2; j++) {
+            lang = j ? locations[i]->target : locations[i]->source;
+
+            if (lang == NGX_HTTP_HYMT_NO_LANG || (set >> lang & 1)) {
+                continue;
+            }
+
+            (void) hymt_lang_list(set, list, sizeof(list));
+
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"%s %s\": hymt_model \"%V\" does not know that"
+                          " language; it knows %s",
+                          j ? "hymt_default_target" : "hymt_default_source",
+                          hymt_langs[lang].code, &locations[i]->model->name,
+                          list);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_make_exchange(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model)
+{
+    void                    *mem;
+    hymt_exchange_params_t   params;
+
+    if (ngx_http_hymt_runtime != NULL) {
+        return ngx_http_hymt_adopt(hmcf, model);
+    }
+
+    params.n_lanes = hmcf->lanes;
+    params.n_slots = model->queue;
+
+    /* four bytes a token, and room for the shortest texts; lazily touched */
+
+    params.in_bytes = ngx_max(4 * model->context, 4096);
+    params.out_bytes = params.in_bytes;
+
+    model->size = hymt_exchange_size(&params);
+
+    if (model->size == 0) {
+        ngx_log_error(NGX_LOG_EMERG, hmcf->cycle->log, 0,
+                      "hymt_model \"%V\": \"queue\" times \"context\" is too"
+                      " large for one exchange", &model->name);
+        return NGX_ERROR;
+    }
+
+    mem = ngx_http_hymt_map(hmcf, model->size, "exchange");
+    if (mem == NULL) {
+        return NGX_ERROR;
+    }
+
+    hymt_exchange_init(&model->exchange, mem, &params);
+
+    return NGX_OK;
+}
+
+
+/*
+ * A reload with master_process off happens inside the one process, which is not
+ * started again: its engines go on, so they must be the same ones.
+ */
+
+static ngx_int_t
+ngx_http_hymt_adopt(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model)
+{
+    ngx_uint_t               i;
+    ngx_http_hymt_model_t  **running;
+
+    running = ngx_http_hymt_runtime->conf->models.elts;
+
+    for (i = 0; i < ngx_http_hymt_runtime->conf->models.nelts; i++) {
+
+        if (running[i]->exchange.mem != NULL
+            && running[i]->name.len == model->name.len
+            && running[i]->path.len == model->path.len
+            && ngx_strncmp(running[i]->name.data, model->name.data,
+                           model->name.len) == 0
+            && ngx_strncmp(running[i]->path.data, model->path.data,
+                           model->path.len) == 0)
+        {
+            model->exchange = running[i]->exchange;
+            model->index = running[i]->index;
+            return NGX_OK;
+        }
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, hmcf->cycle->log, 0,
+                  "hymt_model \"%V\": with \"master_process off\" a reload"
+                  " can't load another model; restart instead", &model->name);
+
+    return NGX_ERROR;
+}
+
+
+/*
+ * Shared by the processes of one cycle: made here rather than by NGINX since
+ * its size follows worker_processes, which a directive's setter does not know.
+ */
+
+static void *
+ngx_http_hymt_map(ngx_http_hymt_main_conf_t *hmcf, size_t size,
+    const char *what)
+{
+    void                     *mem;
+    ngx_pool_cleanup_t       *cln;
+    ngx_http_hymt_mapping_t  *mapping;
+
+    cln = ngx_pool_cleanup_add(hmcf->cycle->pool,
+                               sizeof(ngx_http_hymt_mapping_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    mem = mmap(NULL, size, PROT_READ|PROT_WRITE,
+               MAP_SHARED|MAP_ANONYMOUS|MAP_NORESERVE, -1, 0);
+
+    if (mem == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, hmcf->cycle->log, ngx_errno,
+                      "mmap(%uz) for a hymt %s failed", size, what);
+        return NULL;
+    }
+
+    mapping = cln->data;
+    mapping->mem = mem;
+    mapping->size = size;
+    mapping->log = hmcf->cycle->log;
+
+    cln->handler = ngx_http_hymt_unmap;
+
+    return mem;
+}
+
+
+static void
+ngx_http_hymt_unmap(void *data)
+{
+    ngx_http_hymt_mapping_t *mapping = data;
+
+    if (munmap(mapping->mem, mapping->size) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, mapping->log, ngx_errno,
+                      "munmap(%p, %uz) failed", mapping->mem, mapping->size);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_hymt_make_bells(ngx_http_hymt_main_conf_t *hmcf)
+{
+    ngx_uint_t               i, n;
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_hymt_fds_t     *set;
+    ngx_http_hymt_model_t  **models;
+
+    n = hmcf->lanes + hmcf->models.nelts;
+
+    cln = ngx_pool_cleanup_add(hmcf->cycle->pool, sizeof(ngx_http_hymt_fds_t));
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    set = cln->data;
+    set->n_fds = 0;
+    set->log = hmcf->cycle->log;
+    set->fds = ngx_palloc(hmcf->cycle->pool, n * sizeof(int));
+
+    if (set->fds == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_hymt_close_bells;
+
+    for (i = 0; i < n; i++) {
+        set->fds[i] = eventfd(0, EFD_NONBLOCK|EFD_CLOEXEC);
+
+        if (set->fds[i] == -1) {
+            ngx_log_error(NGX_LOG_EMERG, hmcf->cycle->log, ngx_errno,
+                          "eventfd() failed");
+            return NGX_ERROR;
+        }
+
+        set->n_fds++;
+    }
+
+    hmcf->lane_fds = set->fds;
+
+    models = hmcf->models.elts;
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+        models[i]->host_fd = set->fds[hmcf->lanes + i];
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_hymt_close_bells(void *data)
+{
+    ngx_http_hymt_fds_t *set = data;
+
+    ngx_uint_t  i;
+
+    for (i = 0; i < set->n_fds; i++) {
+        if (close(set->fds[i]) == -1) {
+            ngx_log_error(NGX_LOG_ALERT, set->log, ngx_errno,
+                          "close() of a hymt bell failed");
+        }
+    }
+}
+
+
+/*
+ * Never fails: a worker that can't take part still serves everything else, and
+ * answers 503 where it should translate.
+ */
+
+ngx_int_t
+ngx_http_hymt_init_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                  i;
+    hymt_error_t                err;
+    ngx_http_hymt_model_t     **models;
+    ngx_http_hymt_runtime_t    *rt;
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    /* the cache manager and loader come here too, as "worker 0" */
+
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    hmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_hymt_module);
+
+    if (hmcf == NULL || !hmcf->used || hmcf->roster == NULL) {
+        return NGX_OK;
+    }
+
+    rt = ngx_calloc(sizeof(ngx_http_hymt_runtime_t), cycle->log);
+    if (rt == NULL) {
+        return NGX_OK;
+    }
+
+    rt->conf = hmcf;
+    rt->cycle = cycle;
+    rt->lane = (ngx_process == NGX_PROCESS_SINGLE) ? 0 : ngx_worker;
+
+    ngx_queue_init(&rt->calls);
+    ngx_queue_init(&rt->line);
+
+    /* reads a file; not to happen on the event loop later */
+
+    json_object_seed(0);
+
+    rt->bell = ngx_http_hymt_open_bell(cycle, hmcf->lane_fds[rt->lane]);
+    if (rt->bell == NULL) {
+        ngx_free(rt);
+        return NGX_OK;
+    }
+
+    rt->bell->data = rt;
+
+    rt->more.handler = ngx_http_hymt_drain_event;
+    rt->more.data = rt;
+    rt->more.log = cycle->log;
+
+    rt->hold.handler = ngx_http_hymt_hold;
+    rt->hold.data = rt->bell;
+    rt->hold.log = cycle->log;
+
+    ngx_http_hymt_runtime = rt;
+
+    hmcf->roster->pid[rt->lane] = ngx_pid;
+    hmcf->counters->buffers[rt->lane] = 0;
+
+    models = hmcf->models.elts;
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+
+        if (!models[i]->used) {
+            continue;
+        }
+
+        if (hymt_client_open(&models[i]->exchange, rt->lane,
+                             hmcf->lane_fds[rt->lane], models[i]->host_fd,
+                             &rt->clients[i], &err)
+            != HYMT_OK)
+        {
+            ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                          "hymt_model \"%V\": %s", &models[i]->name, err.text);
+        }
+
+        if (rt->lane == 0) {
+            ngx_http_hymt_start_host(rt, models[i], cycle);
+        }
+    }
+
+    rt->process_events = ngx_event_actions.process_events;
+    ngx_event_actions.process_events = ngx_http_hymt_process_events;
+    rt->cpu = ngx_http_hymt_cpu();
+
+    ngx_http_hymt_drain(rt);
+
+    return NGX_OK;
+}
+
+
+static ngx_connection_t *
+ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd)
+{
+    ngx_event_t       *rev;
+    ngx_connection_t  *c;
+
+    c = ngx_get_connection(fd, cycle->log);
+    if (c == NULL) {
+        return NULL;
+    }
+
+    rev = c->read;
+
+    rev->handler = ngx_http_hymt_bell;
+    rev->log = cycle->log;
+    c->write->log = cycle->log;
+
+    /*
+     * channel: not a connection to anybody, so nothing to close, count or warn
+     * of.  idle: ngx_close_idle_connections() then calls the handler with
+     * c->close set, which is the one sign a worker gets that it is to leave.
+     */
+
+    rev->channel = 1;
+    c->write->channel = 1;
+    c->idle = 1;
+
+    if (ngx_add_event(rev, NGX_READ_EVENT, 0) != NGX_OK) {
+        ngx_free_connection(c);
+        c->fd = (ngx_socket_t) -1;
+        return NULL;
+    }
+
+    return c;
+}
+
+
+static void
+ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
+{
+    hymt_error_t               err;
+    hymt_host_params_t         params;
+    ngx_http_hymt_main_conf_t *hmcf;
+
+    hmcf = rt->conf;
+
+    ngx_memzero(&params, sizeof(hymt_host_params_t));
+
+    params.exchange = model->exchange;
+    params.own_fd = model->host_fd;
+    params.lane_fds = hmcf->lane_fds;
+    params.log_fd = hmcf->lane_fds[rt->lane];
+
+    params.engine.model = (char *) model->path.data;
+    params.engine.backend = (char *) model->backend.data;
+    params.engine.device = model->device;
+    params.engine.threads = model->threads;
+    params.engine.max_batch = model->max_batch;
+    params.engine.context = model->context;
+    params.engine.kv_tokens = model->kv_tokens;
+
+    params.family = model->params.family;
+    params.override = model->prompt.len ? (char *) model->prompt.data : NULL;
+
+    if (hymt_host_start(&params, &rt->hosts[model->index], &err) != HYMT_OK) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                      "hymt_model \"%V\": %s", &model->name, err.text);
+    }
+}
+
+
+void
+ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                i;
+    ngx_http_hymt_model_t   **models;
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (rt == NULL) {
+        return;
+    }
+
+    models = rt->conf->models.elts;
+
+    for (i = 0; i < rt->conf->models.nelts; i++) {
+
+        if (rt->clients[i] != NULL) {
+            hymt_client_close(rt->clients[i]);
+            rt->clients[i] = NULL;
+        }
+
+        if (rt->hosts[i] != NULL) {
+            ngx_http_hymt_log_host(rt, models[i]);
+            hymt_host_stop(rt->hosts[i]);
+            rt->hosts[i] = NULL;
+        }
+    }
+
+    rt->conf->counters->buffers[rt->lane] = 0;
+    rt->conf->roster->pid[rt->lane] = 0;
+}
+
+
+ngx_http_hymt_counters_t *
+ngx_http_hymt_counters(void)
+{
+    return ngx_http_hymt_runtime ? ngx_http_hymt_runtime->conf->counters
+                                 : NULL;
+}
+
+
+ngx_int_t
+ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (more > rt->conf->buffers || rt->charged > rt->conf->buffers - more) {
+        return NGX_DECLINED;
+    }
+
+    call->charged += more;
+    rt->charged += more;
+    rt->conf->counters->buffers[rt->lane] = rt->charged;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_hymt_discharge(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    rt->charged -= call->charged;
+    call->charged = 0;
+    rt->conf->counters->buffers[rt->lane] = rt->charged;
+}
+
+
+ngx_uint_t
+ngx_http_hymt_buffers_full(void)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    return rt->charged >= rt->conf->buffers;
+}
+
+
+ngx_uint_t
+ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model, hymt_host_info_t *info)
+{
+    if (ngx_http_hymt_runtime == NULL || model->exchange.mem == NULL) {
+        return 0;
+    }
+
+    hymt_exchange_info(&model->exchange, info);
+
+    return 1;
+}
+
+
+uint32_t
+ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
+{
+    return hymt_exchange_in_flight(&model->exchange);
+}
+
+
+/*
+ * NGX_OK; NGX_AGAIN: no slot is free or the lane is not attached yet;
+ * NGX_DECLINED: the text does not fit a slot; NGX_ERROR: no client.
+ */
+
+ngx_int_t
+ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
+{
+    hymt_job_t             job;
+    hymt_error_t           err;
+    hymt_client_t         *client;
+    hymt_status_t          rc;
+    ngx_http_hymt_call_t  *call;
+
+    call = item->call;
+    client = ngx_http_hymt_runtime->clients[call->model->index];
+
+    if (client == NULL) {
+        return NGX_ERROR;
+    }
+
+    job = call->job;
+    job.sampling.index = item - call->items;
+    job.deadline_ns = call->deadline;
+    job.part[HYMT_PART_TEXT] = item->text;
+    job.part_len[HYMT_PART_TEXT] = item->len;
+
+    rc = hymt_client_submit(client, &job, item, &item->slot, &err);
+
+    switch (rc) {
+
+    case HYMT_OK:
+        return NGX_OK;
+
+    case HYMT_AGAIN:
+        return NGX_AGAIN;
+
+    case HYMT_TOO_LONG:
+        return NGX_DECLINED;
+
+    default:
+        return NGX_ERROR;
+    }
+}
+
+
+void
+ngx_http_hymt_cancel(ngx_http_hymt_item_t *item)
+{
+    hymt_client_t  *client;
+
+    client = ngx_http_hymt_runtime->clients[item->call->model->index];
+
+    if (client != NULL) {
+        hymt_client_cancel(client, item->slot);
+    }
+}
+
+
+void
+ngx_http_hymt_enlist(ngx_http_hymt_call_t *call)
+{
+    ngx_queue_insert_tail(&ngx_http_hymt_runtime->calls, &call->queue);
+    call->admitted = 1;
+}
+
+
+void
+ngx_http_hymt_delist(ngx_http_hymt_call_t *call)
+{
+    if (call->admitted) {
+        ngx_queue_remove(&call->queue);
+        call->admitted = 0;
+    }
+
+    if (call->lined) {
+        ngx_queue_remove(&call->line);
+        call->lined = 0;
+    }
+}
+
+
+void
+ngx_http_hymt_line_up(ngx_http_hymt_call_t *call)
+{
+    if (!call->lined) {
+        ngx_queue_insert_tail(&ngx_http_hymt_runtime->line, &call->line);
+        call->lined = 1;
+    }
+}
+
+
+static void
+ngx_http_hymt_bell(ngx_event_t *ev)
+{
+    uint64_t                  n;
+    ngx_connection_t         *c;
+    ngx_http_hymt_runtime_t  *rt;
+
+    c = ev->data;
+    rt = c->data;
+
+    if (c->close) {
+        c->close = 0;
+        ngx_http_hymt_leaving(rt);
+        return;
+    }
+
+    /* level-triggered: whatever is left rings again */
+
+    if (read(c->fd, &n, sizeof(n)) == -1 && ngx_errno != NGX_EAGAIN) {
+        ngx_log_error(NGX_LOG_ALERT, ev->log, ngx_errno,
+                      "read() of a hymt bell failed");
+    }
+
+    ngx_http_hymt_drain(rt);
+}
+
+
+static void
+ngx_http_hymt_drain_event(ngx_event_t *ev)
+{
+    ngx_http_hymt_drain(ev->data);
+}
+
+
+static void
+ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_uint_t               i, n;
+    hymt_event_t             event;
+    hymt_client_t           *client;
+    ngx_http_hymt_model_t  **models;
+
+    models = rt->conf->models.elts;
+    n = 0;
+
+    for (i = 0; i < rt->conf->models.nelts; i++) {
+
+        if (rt->hosts[i] != NULL) {
+            ngx_http_hymt_log_host(rt, models[i]);
+        }
+
+        client = rt->clients[i];
+
+        if (client == NULL) {
+            continue;
+        }
+
+        do {
+            while (hymt_client_poll(client, &event) == HYMT_OK) {
+
+                ngx_http_hymt_dispatch(rt, models[i], client, &event);
+
+                if (++n == NGX_HTTP_HYMT_EVENTS_A_WAKE) {
+
+                    /* let other connections have their turn */
+
+                    ngx_post_event(&rt->more, &ngx_posted_next_events);
+                    return;
+                }
+            }
+
+        } while (hymt_client_arm(client));
+    }
+}
+
+
+static void
+ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, hymt_client_t *client, hymt_event_t *event)
+{
+    uint32_t               len;
+    const char            *text;
+    ngx_queue_t           *q, *next;
+    hymt_result_t          result;
+    ngx_http_hymt_call_t  *call;
+
+    switch (event->kind) {
+
+    case HYMT_EVENT_ATTACHED:
+        ngx_http_hymt_serve_line(rt, model);
+        break;
+
+    case HYMT_EVENT_DONE:
+        hymt_client_result(client, event->slot, &result);
+        hymt_client_text(client, event->slot, &text, &len);
+
+        if (result.text_len > len) {
+            result.text_len = len;
+        }
+
+        ngx_http_hymt_call_item_done(event->data, &result, text);
+
+        hymt_client_slot_free(client, event->slot);
+
+        ngx_http_hymt_serve_line(rt, model);
+        break;
+
+    case HYMT_EVENT_EPOCH:
+
+        /* the engine's process died: what it had is to be asked again */
+
+        for (q = ngx_queue_head(&rt->calls);
+             q != ngx_queue_sentinel(&rt->calls);
+             q = next)
+        {
+            next = ngx_queue_next(q);
+            call = ngx_queue_data(q, ngx_http_hymt_call_t, queue);
+
+            if (call->model == model) {
+                ngx_http_hymt_call_lost(call);
+            }
+        }
+
+        break;
+
+    case HYMT_EVENT_STATE:
+        ngx_http_hymt_state_changed(rt, model);
+        break;
+
+    case HYMT_EVENT_PROGRESS:
+        break;
+    }
+}
+
+
+/*
+ * Calls that wait for the model to load have a shorter time for that; it ends
+ * when the engine is ready.
+ */
+
+static void
+ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model)
+{
+    ngx_msec_t             spent;
+    ngx_queue_t           *q;
+    hymt_host_info_t       info;
+    ngx_http_hymt_call_t  *call;
+
+    hymt_exchange_info(&model->exchange, &info);
+
+    if (info.state != HYMT_HOST_READY) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&rt->calls);
+         q != ngx_queue_sentinel(&rt->calls);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_hymt_call_t, queue);
+
+        if (call->model != model || !call->loading || call->ended) {
+            continue;
+        }
+
+        call->loading = 0;
+        spent = ngx_current_msec - call->start;
+
+        ngx_add_timer(&call->timer, call->conf->timeout > spent
+                                    ? call->conf->timeout - spent : 1);
+    }
+}
+
+
+static void
+ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model)
+{
+    uint32_t               n;
+    ngx_queue_t           *q, *next;
+    ngx_http_hymt_call_t  *call;
+
+    n = hymt_client_slots_free(rt->clients[model->index]);
+
+    for (q = ngx_queue_head(&rt->line);
+         n > 0 && q != ngx_queue_sentinel(&rt->line);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        call = ngx_queue_data(q, ngx_http_hymt_call_t, line);
+
+        if (call->model != model) {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        call->lined = 0;
+
+        ngx_post_event(&call->run, &ngx_posted_events);
+        n--;
+    }
+}
+
+
+static void
+ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model)
+{
+    char              line[1024];
+    hymt_log_level_t  level;
+
+    static ngx_uint_t  levels[] = {
+        NGX_LOG_ERR, NGX_LOG_WARN, NGX_LOG_NOTICE, NGX_LOG_INFO
+    };
+
+    while (hymt_host_log(rt->hosts[model->index], &level, line, sizeof(line))
+           == HYMT_OK)
+    {
+        ngx_log_error(levels[level], rt->cycle->log, 0,
+                      "hymt \"%V\": %s", &model->name, line);
+    }
+}
+
+
+/*
+ * Workers of one cycle leave in any order, but the engines are in worker 0:
+ * while another one is there, a timer that is not cancelable keeps it.
+ */
+
+static void
+ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt)
+{
+    if (rt->lane == 0 && ngx_http_hymt_others(rt)) {
+        ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
+    }
+}
+
+
+static void
+ngx_http_hymt_hold(ngx_event_t *ev)
+{
+    ngx_http_hymt_runtime_t  *rt;
+    ngx_connection_t         *c;
+
+    c = ev->data;
+    rt = c->data;
+
+    if (ngx_http_hymt_others(rt)) {
+        ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_uint_t  i;
+    ngx_pid_t   pid;
+
+    for (i = 1; i < rt->conf->lanes; i++) {
+        pid = (ngx_pid_t) rt->conf->roster->pid[i];
+
+        /* one that was killed has not signed out */
+
+        if (pid != 0 && kill(pid, 0) == 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Stands before the event method's own function and measures the thread's CPU
+ * time since it was last called: what the handlers of one turn took, together.
+ */
+
+static ngx_int_t
+ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
+    ngx_uint_t flags)
+{
+    uint64_t                   now, us;
+    ngx_uint_t                 i;
+    ngx_http_hymt_runtime_t   *rt;
+    ngx_http_hymt_counters_t  *counters;
+
+    rt = ngx_http_hymt_runtime;
+    counters = rt->conf->counters;
+
+    now = ngx_http_hymt_cpu();
+    us = (now - rt->cpu) / 1000;
+    rt->cpu = now;
+
+    for (i = 0; i < NGX_HTTP_HYMT_LOOP_BUCKETS - 1; i++) {
+        if (us <= ngx_http_hymt_loop_us[i]) {
+            break;
+        }
+    }
+
+    (void) ngx_atomic_fetch_add(&counters->loop[i], 1);
+
+    if (us > counters->loop_max) {
+        counters->loop_max = us;
+    }
+
+    return rt->process_events(cycle, timer, flags);
+}
+
+
+static uint64_t
+ngx_http_hymt_cpu(void)
+{
+    struct timespec  ts;
+
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == -1) {
+        return 0;
+    }
+
+    return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
+}

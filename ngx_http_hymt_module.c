@@ -1,0 +1,577 @@
+
+/*
+ * Copyright (C) the hymt authors
+ */
+
+
+#include "ngx_http_hymt.h"
+
+
+#define NGX_HTTP_HYMT_ZONE_SIZE  (16 * 4096)
+
+
+static void *ngx_http_hymt_create_main_conf(ngx_conf_t *cf);
+static char *ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf);
+static void *ngx_http_hymt_create_loc_conf(ngx_conf_t *cf);
+static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
+    void *child);
+static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static ngx_int_t ngx_http_hymt_sampling_value(ngx_str_t *arg,
+    ngx_http_hymt_loc_conf_t *hlcf);
+static char *ngx_http_hymt_language(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
+    ngx_conf_check_num_bounds, 1, 1024
+};
+
+static ngx_conf_num_bounds_t  ngx_http_hymt_texts_bounds = {
+    ngx_conf_check_num_bounds, 1, 100000
+};
+
+
+static ngx_command_t  ngx_http_hymt_commands[] = {
+
+    { ngx_string("hymt_model"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_http_hymt_model_block,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_buffers"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_hymt_main_conf_t, buffers),
+      NULL },
+
+    { ngx_string("hymt_translate"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_hymt_translate,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_status"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_hymt_status,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("hymt_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, timeout),
+      NULL },
+
+    { ngx_string("hymt_loading_wait"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, loading_wait),
+      NULL },
+
+    { ngx_string("hymt_max_body"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, max_body),
+      NULL },
+
+    { ngx_string("hymt_max_texts"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, max_texts),
+      &ngx_http_hymt_texts_bounds },
+
+    { ngx_string("hymt_window"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, window),
+      &ngx_http_hymt_window_bounds },
+
+    { ngx_string("hymt_ignore_client_abort"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, ignore_client_abort),
+      NULL },
+
+    { ngx_string("hymt_sampling"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_sampling,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_default_source"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_hymt_language,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, source),
+      NULL },
+
+    { ngx_string("hymt_default_target"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_hymt_language,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, target),
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_http_module_t  ngx_http_hymt_module_ctx = {
+    NULL,                                  /* preconfiguration */
+    NULL,                                  /* postconfiguration */
+
+    ngx_http_hymt_create_main_conf,        /* create main configuration */
+    ngx_http_hymt_init_main_conf,          /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    ngx_http_hymt_create_loc_conf,         /* create location configuration */
+    ngx_http_hymt_merge_loc_conf           /* merge location configuration */
+};
+
+
+ngx_module_t  ngx_http_hymt_module = {
+    NGX_MODULE_V1,
+    &ngx_http_hymt_module_ctx,             /* module context */
+    ngx_http_hymt_commands,                /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    ngx_http_hymt_init_process,            /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    ngx_http_hymt_exit_process,            /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static void *
+ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
+{
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    hmcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_main_conf_t));
+    if (hmcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     hmcf->zone = NULL;
+     *     hmcf->counters = NULL;
+     *     hmcf->roster = NULL;
+     *     hmcf->lanes = 0;
+     *     hmcf->lane_fds = NULL;
+     *     hmcf->pool = NULL;
+     *     hmcf->used = 0;
+     */
+
+    if (ngx_array_init(&hmcf->models, cf->pool, 2,
+                       sizeof(ngx_http_hymt_model_t *))
+        != NGX_OK
+        || ngx_array_init(&hmcf->locations, cf->pool, 4,
+                          sizeof(ngx_http_hymt_loc_conf_t *))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    hmcf->buffers = NGX_CONF_UNSET_SIZE;
+    hmcf->cycle = cf->cycle;
+
+    return hmcf;
+}
+
+
+static char *
+ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf)
+{
+    ngx_http_hymt_main_conf_t *hmcf = conf;
+
+    ngx_str_t                name;
+    ngx_uint_t               i;
+    ngx_http_hymt_model_t  **models;
+
+    ngx_conf_init_size_value(hmcf->buffers, 64 * 1024 * 1024);
+
+    models = hmcf->models.elts;
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+
+        if (models[i]->path.data == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "hymt_translate \"%V\" in %s:%ui: there is no"
+                          " hymt_model of that name", &models[i]->name,
+                          models[i]->file, models[i]->line);
+            return NGX_CONF_ERROR;
+        }
+
+        if (!models[i]->used) {
+            ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                          "hymt_model \"%V\" in %s:%ui is used by no"
+                          " hymt_translate and will not be loaded",
+                          &models[i]->name, models[i]->file,
+                          models[i]->line);
+        }
+    }
+
+    if (hmcf->models.nelts == 0) {
+        return NGX_CONF_OK;
+    }
+
+#if (NGX_THREADS)
+
+    hmcf->pool = ngx_thread_pool_add(cf, NULL);
+    if (hmcf->pool == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+#endif
+
+    /*
+     * The zone holds the counters; its init callback is also where a new cycle
+     * makes what needs worker_processes and `user`, which are known only then,
+     * and can still refuse the configuration.
+     */
+
+    ngx_str_set(&name, "hymt");
+
+    hmcf->zone = ngx_shared_memory_add(cf, &name, NGX_HTTP_HYMT_ZONE_SIZE,
+                                       &ngx_http_hymt_module);
+    if (hmcf->zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    hmcf->zone->init = ngx_http_hymt_init_zone;
+    hmcf->zone->data = hmcf;
+
+    return NGX_CONF_OK;
+}
+
+
+static void *
+ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_hymt_loc_conf_t  *hlcf;
+
+    hlcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_loc_conf_t));
+    if (hlcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     hlcf->model = NULL;
+     *     hlcf->values = { 0 };
+     *     hlcf->seeded = 0;
+     */
+
+    hlcf->timeout = NGX_CONF_UNSET_MSEC;
+    hlcf->loading_wait = NGX_CONF_UNSET_MSEC;
+    hlcf->max_body = NGX_CONF_UNSET_SIZE;
+    hlcf->max_texts = NGX_CONF_UNSET;
+    hlcf->window = NGX_CONF_UNSET;
+    hlcf->ignore_client_abort = NGX_CONF_UNSET;
+    hlcf->source = NGX_CONF_UNSET;
+    hlcf->target = NGX_CONF_UNSET;
+    hlcf->sampling = NGX_CONF_UNSET_UINT;
+
+    return hlcf;
+}
+
+
+static char *
+ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_hymt_loc_conf_t *prev = parent;
+    ngx_http_hymt_loc_conf_t *conf = child;
+
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_hymt_loc_conf_t  **location;
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    ngx_conf_merge_msec_value(conf->timeout, prev->timeout, 60000);
+    ngx_conf_merge_msec_value(conf->loading_wait, prev->loading_wait, 30000);
+    ngx_conf_merge_size_value(conf->max_body, prev->max_body, 1024 * 1024);
+    ngx_conf_merge_value(conf->max_texts, prev->max_texts, 1000);
+    ngx_conf_merge_value(conf->window, prev->window, 16);
+    ngx_conf_merge_value(conf->ignore_client_abort, prev->ignore_client_abort,
+                         0);
+    ngx_conf_merge_value(conf->source, prev->source, NGX_HTTP_HYMT_NO_LANG);
+    ngx_conf_merge_value(conf->target, prev->target, NGX_HTTP_HYMT_NO_LANG);
+
+    if (conf->sampling == NGX_CONF_UNSET_UINT) {
+        conf->values = prev->values;
+        conf->seeded = prev->seeded;
+
+        ngx_conf_merge_uint_value(conf->sampling, prev->sampling,
+                                  NGX_HTTP_HYMT_SAMPLING_MODEL);
+    }
+
+    if (conf->model == NULL) {
+        return NGX_CONF_OK;
+    }
+
+    if (conf->timeout == 0) {
+        return "\"hymt_timeout\" must not be zero";
+    }
+
+    /*
+     * NGINX would refuse a large body before the handler is asked, with a page
+     * of its own.  The smaller of both limits is kept, by the handler, so that
+     * clients get one form of error.
+     */
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->client_max_body_size
+        && clcf->client_max_body_size < (off_t) conf->max_body)
+    {
+        conf->max_body = (size_t) clcf->client_max_body_size;
+    }
+
+    clcf->client_max_body_size = 0;
+
+    /* to be judged once the model's directory has been read */
+
+    hmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_hymt_module);
+
+    location = ngx_array_push(&hmcf->locations);
+    if (location == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    *location = conf;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t                  *value;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    if (hlcf->model != NULL) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    hmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_hymt_module);
+
+    hlcf->model = ngx_http_hymt_model_get(cf, hmcf, &value[1]);
+    if (hlcf->model == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->model->used = 1;
+    hmcf->used = 1;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    clcf->handler = ngx_http_hymt_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    clcf->handler = ngx_http_hymt_status_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t        *value;
+    ngx_uint_t        i;
+    hymt_error_t      err;
+    hymt_sampling_t   sampling;
+
+    if (hlcf->sampling != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "greedy") == 0) {
+        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_GREEDY;
+
+    } else if (ngx_strcmp(value[1].data, "recommended") == 0) {
+        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_RECOMMENDED;
+
+    } else if (ngx_strcmp(value[1].data, "model") == 0) {
+        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_MODEL;
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" of \"hymt_sampling\": it must"
+                           " be greedy, recommended or model", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_http_hymt_sampling_none(&hlcf->values);
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_http_hymt_sampling_value(&value[i], hlcf) != NGX_OK) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\" of \"hymt_sampling\":"
+                               " it knows temperature=, top_p=, top_k=,"
+                               " repetition_penalty= and seed=", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    ngx_memzero(&sampling, sizeof(hymt_sampling_t));
+
+    sampling.top_p = 1;
+    sampling.repetition_penalty = 1;
+
+    ngx_http_hymt_sampling_over(&sampling, &hlcf->values);
+
+    if (hymt_sampling_check(&sampling, &err) != HYMT_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"hymt_sampling\": %s",
+                           err.text);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_sampling_value(ngx_str_t *arg, ngx_http_hymt_loc_conf_t *hlcf)
+{
+    char       *end;
+    u_char     *eq;
+    float      *real;
+    ngx_str_t   name;
+
+    eq = ngx_strlchr(arg->data, arg->data + arg->len, '=');
+
+    if (eq == NULL || eq[1] == '\0') {
+        return NGX_ERROR;
+    }
+
+    name.data = arg->data;
+    name.len = eq - arg->data;
+    eq++;
+
+    real = NULL;
+
+    if (name.len == 11 && ngx_strncmp(name.data, "temperature", 11) == 0) {
+        real = &hlcf->values.temperature;
+
+    } else if (name.len == 5 && ngx_strncmp(name.data, "top_p", 5) == 0) {
+        real = &hlcf->values.top_p;
+
+    } else if (name.len == 18
+               && ngx_strncmp(name.data, "repetition_penalty", 18) == 0)
+    {
+        real = &hlcf->values.repetition_penalty;
+    }
+
+    if (*eq < '0' || *eq > '9') {
+        return NGX_ERROR;
+    }
+
+    errno = 0;
+
+    if (real != NULL) {
+        *real = strtof((char *) eq, &end);
+
+    } else if (name.len == 5 && ngx_strncmp(name.data, "top_k", 5) == 0) {
+        unsigned long long  n;
+
+        n = strtoull((char *) eq, &end, 10);
+
+        if (n >= UINT32_MAX) {
+            return NGX_ERROR;
+        }
+
+        hlcf->values.top_k = (uint32_t) n;
+
+    } else if (name.len == 4 && ngx_strncmp(name.data, "seed", 4) == 0) {
+        hlcf->values.seed = strtoull((char *) eq, &end, 10);
+        hlcf->seeded = 1;
+
+    } else {
+        return NGX_ERROR;
+    }
+
+    return (errno == 0 && *end == '\0') ? NGX_OK : NGX_ERROR;
+}
+
+
+static char *
+ngx_http_hymt_language(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char  *p = conf;
+
+    int         lang;
+    char        list[2048];
+    ngx_int_t  *field;
+    ngx_str_t  *value;
+
+    field = (ngx_int_t *) (p + cmd->offset);
+    value = cf->args->elts;
+
+    if (*field != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    if (value[1].len == 3 && ngx_strncmp(value[1].data, "off", 3) == 0) {
+        *field = NGX_HTTP_HYMT_NO_LANG;
+        return NGX_CONF_OK;
+    }
+
+    lang = hymt_lang_find((char *) value[1].data, value[1].len);
+
+    if (lang == HYMT_LANG_NONE) {
+        (void) hymt_lang_list(HYMT_LANGS_ALL, list, sizeof(list));
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\": unknown language \"%V\"; known are %s",
+                           &cmd->name, &value[1], list);
+        return NGX_CONF_ERROR;
+    }
+
+    *field = lang;
+
+    return NGX_CONF_OK;
+}
