@@ -22,6 +22,8 @@ BUILD_ID := $(shell cat engine/*.[ch] kernels/cpu/*.[ch] 2>/dev/null \
 LIB_SRCS  := $(sort $(wildcard engine/*.c kernels/cpu/*.c))
 LIB_OBJS  := $(LIB_SRCS:%.c=$(BUILD)/obj/%.o)
 SAN_OBJS  := $(LIB_SRCS:%.c=$(BUILD)/san/%.o)
+TOOL_SRCS := $(sort $(wildcard tools/hymt*.c))
+TOOL_OBJS := $(TOOL_SRCS:%.c=$(BUILD)/obj/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
@@ -59,8 +61,8 @@ $(BUILD)/libhymt-san.a: $(SAN_OBJS)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(BUILD)/hymt: tools/hymt.c $(BUILD)/libhymt.a
-	$(CC) $(FLAGS) -MMD -MF $@.d -MP $< $(BUILD)/libhymt.a $(LIBS) -o $@
+$(BUILD)/hymt: $(TOOL_OBJS) $(BUILD)/libhymt.a
+	$(CC) $(FLAGS) $^ $(LIBS) -o $@
 
 # The module: NGINX's own build, run in a folder of links to its tree, so that
 # the tree stays as it is and no path of ours meets configure's quoting.
@@ -137,4 +139,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
--include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(BUILD)/hymt.d
+-include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d)

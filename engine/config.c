@@ -535,11 +535,14 @@ hymt_config_rope_type(const hymt_section_t *s, const char **type)
 }
 
 
-/* Of a long name the end is kept: that is where a path names its model. */
+/*
+ * Of a long name the end is kept: that is where a path names its model.  One
+ * with control characters is no name, and would spoil logs.
+ */
 static void
 hymt_config_name(const hymt_section_t *s, hymt_config_t *config)
 {
-    size_t         len;
+    size_t         i, len;
     const char    *name;
     const json_t  *value;
 
@@ -551,6 +554,12 @@ hymt_config_name(const hymt_section_t *s, hymt_config_t *config)
 
     name = json_string_value(value);
     len = strlen(name);
+
+    for (i = 0; i < len; i++) {
+        if ((unsigned char) name[i] < 0x20 || name[i] == 0x7f) {
+            return;
+        }
+    }
 
     if (len >= sizeof(config->name_or_path)) {
         name += len - sizeof(config->name_or_path) + 1;

@@ -354,6 +354,9 @@ test_name(void)
     reads(change, NULL, &c, "a long name");
     is_int(strlen(c.name_or_path), 254, "cut at a whole character");
     is_str(c.name_or_path + 249, "译HY", "the end is kept");
+
+    reads("\"_name_or_path\": \"HY\\u001b[2J\"", NULL, &c, "an escape");
+    is_str(c.name_or_path, "", "is no name");
 }
 
 
