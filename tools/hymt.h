@@ -13,7 +13,7 @@
 
 /* Exit statuses. */
 #define HYMT_EXIT_OK      0
-#define HYMT_EXIT_FAILED  1   /* something could not be done; stderr says what */
+#define HYMT_EXIT_FAILED  1   /* it could not be done; stderr says why */
 #define HYMT_EXIT_USAGE   2   /* the command line is wrong */
 
 
