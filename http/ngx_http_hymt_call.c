@@ -82,10 +82,9 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
 
 
 /*
- * NGX_OK; NGX_DECLINED: hymt_buffers are full; NGX_ERROR: no memory.  Grows with
- * what has come, not with what Content-Length says will.
+ * NGX_OK; NGX_DECLINED: hymt_buffers are full; NGX_ERROR: no memory.  Grows
+ * with what has come, not with what Content-Length says will.
  */
-
 ngx_int_t
 ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
 {
@@ -160,7 +159,6 @@ ngx_http_hymt_fail(ngx_http_hymt_call_t *call, ngx_uint_t status,
  * Does work(call) here, or, where it is about more than a few kilobytes, on a
  * thread of the pool; then(call) follows on the event loop.
  */
-
 ngx_int_t
 ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
     ngx_http_hymt_work_pt work, ngx_http_hymt_work_pt then)
@@ -327,7 +325,6 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
  * Texts parsed and checked: in, or 429.  Afterwards the call is the engine's
  * until its last item is done.
  */
-
 void
 ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 {
@@ -493,7 +490,6 @@ ngx_http_hymt_free_answer(void *data)
 
 
 /* The runtime's word: one item has its result.  text is the slot's. */
-
 void
 ngx_http_hymt_call_item_done(ngx_http_hymt_item_t *item,
     const hymt_result_t *result, const char *text)
@@ -583,7 +579,6 @@ ngx_http_hymt_judge(ngx_http_hymt_item_t *item)
  * The engine died and took this call's jobs along.  They are asked again once;
  * a call that was there at two deaths may be their cause.
  */
-
 void
 ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
 {
@@ -670,7 +665,6 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
 
 
 /* The engine has nothing more to do with the call. */
-
 static void
 ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 {
@@ -689,7 +683,6 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
  * The answer begins.  The timer has run until now, during a task in another
  * thread too, so that a worker which is to leave waits for it.
  */
-
 void
 ngx_http_hymt_call_close(ngx_http_hymt_call_t *call)
 {
@@ -722,7 +715,6 @@ ngx_http_hymt_call_cancel_items(ngx_http_hymt_call_t *call)
  * The request is over, one way or another.  Runs before the access log, and
  * before the pool is destroyed.
  */
-
 static void
 ngx_http_hymt_call_cleanup(void *data)
 {

@@ -492,7 +492,6 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
  * not.  Found now, it is a refused configuration; found later, an engine that
  * never gets ready.
  */
-
 static ngx_int_t
 ngx_http_hymt_check_access(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle,
     hymt_model_t *m)
@@ -642,7 +641,6 @@ ngx_http_hymt_check_file(ngx_http_hymt_model_t *model, ngx_log_t *log,
  * want: 4 to read, 1 to enter.  Where an access control list decides, only the
  * worker itself can tell: it is taken for a yes.
  */
-
 static ngx_uint_t
 ngx_http_hymt_may(ngx_http_hymt_user_t *user, const char *path,
     struct stat *st, mode_t want)

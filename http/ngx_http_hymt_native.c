@@ -86,7 +86,6 @@ ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call)
 
 
 /* From the configuration; the seed was drawn on the event loop. */
-
 static void
 ngx_http_hymt_defaults(ngx_http_hymt_call_t *call)
 {
@@ -254,7 +253,6 @@ ngx_http_hymt_parse_plain(ngx_http_hymt_call_t *call)
  * What the query string of a text/plain request may say.  Other arguments are
  * somebody else's: an API key's, say.
  */
-
 static ngx_int_t
 ngx_http_hymt_parse_arg(ngx_http_hymt_call_t *call, u_char *name,
     size_t name_len, u_char *value, size_t value_len)
@@ -526,7 +524,6 @@ ngx_http_hymt_set_integer(ngx_http_hymt_call_t *call, const char *name,
 
 
 /* Ranges of the sampling values are hymt_sampling_check()'s. */
-
 static ngx_int_t
 ngx_http_hymt_option(ngx_http_hymt_call_t *call, const char *name,
     double real, int64_t integer)
@@ -618,7 +615,6 @@ ngx_http_hymt_type(json_t *value)
  * {"prompt_tokens", "completion_tokens"}, "timing": {"queue_ms",
  * "first_token_ms", "total_ms"}}, or the text alone.
  */
-
 void
 ngx_http_hymt_native_render(ngx_http_hymt_call_t *call)
 {

@@ -229,7 +229,6 @@ ngx_http_hymt_compressed(ngx_http_request_t *r)
 
 
 /* NGX_DECLINED: go on; else what the handler returns. */
-
 static ngx_int_t
 ngx_http_hymt_check_engine(ngx_http_request_t *r,
     ngx_http_hymt_loc_conf_t *hlcf)
@@ -386,7 +385,6 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
  * Only where somebody before us had the body read, and it went to a file: we
  * ask for none.
  */
-
 static ngx_int_t
 ngx_http_hymt_take_file(ngx_http_hymt_call_t *call, ngx_buf_t *b)
 {
@@ -526,7 +524,6 @@ ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
  * the request is finalized with; the body, where there is one still to come, is
  * discarded.
  */
-
 static ngx_int_t
 ngx_http_hymt_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *code, const char *message)
@@ -678,7 +675,6 @@ ngx_http_hymt_header(ngx_http_request_t *r, ngx_str_t *key, ngx_str_t *value)
 
 
 /* An error_page of the operator's, for a fallback say, goes before ours. */
-
 static ngx_uint_t
 ngx_http_hymt_has_page(ngx_http_request_t *r, ngx_uint_t status)
 {

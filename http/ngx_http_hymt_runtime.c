@@ -107,7 +107,6 @@ const ngx_uint_t  ngx_http_hymt_loop_us[NGX_HTTP_HYMT_LOOP_BUCKETS - 1] = {
  * has its final values; an error refuses the configuration and leaves the old
  * one at work.
  */
-
 ngx_int_t
 ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
 {
@@ -260,7 +259,6 @@ ngx_http_hymt_make_exchange(ngx_http_hymt_main_conf_t *hmcf,
  * A reload with master_process off happens inside the one process, which is not
  * started again: its engines go on, so they must be the same ones.
  */
-
 static ngx_int_t
 ngx_http_hymt_adopt(ngx_http_hymt_main_conf_t *hmcf,
     ngx_http_hymt_model_t *model)
@@ -298,7 +296,6 @@ ngx_http_hymt_adopt(ngx_http_hymt_main_conf_t *hmcf,
  * Shared by the processes of one cycle: made here rather than by NGINX since
  * its size follows worker_processes, which a directive's setter does not know.
  */
-
 static void *
 ngx_http_hymt_map(ngx_http_hymt_main_conf_t *hmcf, size_t size,
     const char *what)
@@ -415,7 +412,6 @@ ngx_http_hymt_close_bells(void *data)
  * Never fails: a worker that can't take part still serves everything else, and
  * answers 503 where it should translate.
  */
-
 ngx_int_t
 ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 {
@@ -688,7 +684,6 @@ ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
  * NGX_OK; NGX_AGAIN: no slot is free or the lane is not attached yet;
  * NGX_DECLINED: the text does not fit a slot; NGX_ERROR: no client.
  */
-
 ngx_int_t
 ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
 {
@@ -915,7 +910,6 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
  * Calls that wait for the model to load have a shorter time for that; it ends
  * when the engine is ready.
  */
-
 static void
 ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model)
@@ -1004,7 +998,6 @@ ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
  * Workers of one cycle leave in any order, but the engines are in worker 0:
  * while another one is there, a timer that is not cancelable keeps it.
  */
-
 static void
 ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt)
 {
@@ -1053,7 +1046,6 @@ ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt)
  * Stands before the event method's own function and measures the thread's CPU
  * time since it was last called: what the handlers of one turn took, together.
  */
-
 static ngx_int_t
 ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     ngx_uint_t flags)
