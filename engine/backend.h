@@ -45,7 +45,7 @@ typedef struct {
     uint32_t            max_rows;    /* rows of one step */
     uint32_t            context;     /* tokens of one sequence */
     uint32_t            n_blocks;    /* KV blocks in the pool */
-    const volatile int *stop;        /* non-zero: give up; seen within a layer */
+    const volatile int *stop;        /* raised: give up within a layer */
 } hymt_backend_params_t;
 
 

@@ -34,11 +34,11 @@ typedef struct {
     const hymt_backend_ops_t  *ops;
 
     int          device;
-    uint32_t     threads;     /* 0: cores - 1, at least 1, at most 16 */
+    uint32_t     threads;     /* cpu: compute threads; 0: by the host */
     uint32_t     max_batch;   /* 1..1024 */
     uint32_t     context;     /* tokens; 0: 8192; at most max_position */
     uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
-    uint32_t     max_seqs;    /* that the owner has submitted and not got back */
+    uint32_t     max_seqs;    /* submitted and not yet back */
     uint32_t     step_ms;     /* longest step where one token allows; 0: 50 */
 
     /*
@@ -66,7 +66,7 @@ typedef struct {
     _Atomic uint64_t  bytes_weights;
     _Atomic uint64_t  bytes_kv;
     _Atomic uint64_t  bytes_other;
-    _Atomic uint64_t  progress_ns;    /* hymt_now_ns() of the last sign of life */
+    _Atomic uint64_t  progress_ns;    /* hymt_now_ns(), last sign of life */
 } hymt_engine_stats_t;
 
 
@@ -121,8 +121,9 @@ void hymt_engine_cancel(hymt_engine_t *engine, hymt_seq_t *seq);
 hymt_seq_t *hymt_engine_poll(hymt_engine_t *engine);
 
 /*
- * Asks to be rung at the next news.  True: there is news already, poll again
- * (nothing was armed); false: sleep on news_fd.
+ * Asks to be rung at the next news.  True: there is news already, or the state
+ * is another one than at the last call: poll again (nothing was armed); false:
+ * sleep on news_fd.
  */
 bool hymt_engine_arm(hymt_engine_t *engine);
 
