@@ -1,0 +1,297 @@
+# Configuration errors: each is refused by "nginx -t" and at start, with a
+# message that names the directive and the cure.
+
+use Test::Nginx::Socket 'no_plan';
+
+no_shuffle();
+run_tests();
+
+__DATA__
+
+=== TEST 1: a model path alone is enough
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /translate { hymt_translate demo; }
+    location = /ok { return 200 "ok\n"; }
+--- request
+GET /ok
+--- response_body
+ok
+
+
+
+=== TEST 2: the block may come after its use
+--- config
+    location = /translate { hymt_translate demo; }
+    location = /ok { return 200 "ok\n"; }
+--- http_config
+    server { listen 127.0.0.1:$TEST_NGINX_RAND_PORT_1; location / { hymt_translate late; } }
+    hymt_model late { path $TEST_NGINX_MODEL; }
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- request
+GET /ok
+--- response_body
+ok
+
+
+
+=== TEST 3: no such model
+--- config
+    location = /translate { hymt_translate nobody; }
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*hymt_translate "nobody" in .*there is no hymt_model of that name/
+
+
+
+=== TEST 4: no path
+--- http_config
+    hymt_model demo { max_batch 4; }
+--- config
+--- must_die
+--- error_log
+hymt_model "demo" has no "path"
+
+
+
+=== TEST 5: a missing directory
+--- http_config
+    hymt_model demo { path /nowhere/at/all; }
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*hymt_model "demo" in .*nginx\.conf:\d+: .*\/nowhere\/at\/all/
+
+
+
+=== TEST 6: a directory that is no model
+--- http_config
+    hymt_model demo { path html; }
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*hymt_model "demo" in .*config\.json/
+
+
+
+=== TEST 7: an unknown parameter
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; speed 11; }
+--- config
+--- must_die
+--- error_log
+unknown parameter "speed" in hymt_model
+
+
+
+=== TEST 8: a number out of range
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; max_batch 0; }
+--- config
+--- must_die
+--- error_log
+"max_batch" in hymt_model must be a number from 1 to 1024, not "0"
+
+
+
+=== TEST 9: no number at all
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; threads many; }
+--- config
+--- must_die
+--- error_log
+"threads" in hymt_model must be a number from 0 to 256, not "many"
+
+
+
+=== TEST 10: a parameter given twice
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; queue 1; queue 2; }
+--- config
+--- must_die
+--- error_log
+"queue" in hymt_model is duplicate
+
+
+
+=== TEST 11: a model given twice
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+--- must_die
+--- error_log
+duplicate hymt_model "demo", first in
+
+
+
+=== TEST 12: an unknown family
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; family t5; }
+--- config
+--- must_die
+--- error_log
+"family" in hymt_model must be mt1, mt1.5, mt2 or auto
+
+
+
+=== TEST 13: a backend that this build does not have
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; backend tpu; }
+--- config
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*"backend" in hymt_model: .*tpu/
+
+
+
+=== TEST 14: hymt_translate twice
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /t { hymt_translate demo; hymt_translate demo; }
+--- must_die
+--- error_log
+"hymt_translate" directive is duplicate
+
+
+
+=== TEST 15: an API that is not built does not exist
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /t { hymt_translate demo api=deepl; }
+--- must_die
+--- error_log
+invalid number of arguments in "hymt_translate" directive
+
+
+
+=== TEST 16: an unknown kind of sampling
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_sampling wild;
+--- config
+--- must_die
+--- error_log
+invalid value "wild" of "hymt_sampling": it must be greedy, recommended or model
+
+
+
+=== TEST 17: a sampling value out of range
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_sampling greedy top_p=1.5;
+--- config
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*"hymt_sampling": .*top_p/
+
+
+
+=== TEST 18: a sampling value that is none
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_sampling greedy top_p=much;
+--- config
+--- must_die
+--- error_log
+invalid parameter "top_p=much" of "hymt_sampling"
+
+
+
+=== TEST 19: an unknown default language
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_default_target klingon;
+--- config
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*"hymt_default_target": unknown language "klingon"; known are .*zh/
+
+
+
+=== TEST 20: a default language that the model does not know
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /t { hymt_translate demo; hymt_default_target ja; }
+--- must_die
+--- error_log eval
+qr/"hymt_default_target ja": hymt_model "demo" does not know that language; it knows .*German/
+
+
+
+=== TEST 21: a timeout of nothing
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /t { hymt_translate demo; hymt_timeout 0; }
+--- must_die
+--- error_log
+"hymt_timeout" must not be zero
+
+
+
+=== TEST 22: an unused model is worth a warning
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /ok { return 200 "ok\n"; }
+--- request
+GET /ok
+--- response_body
+ok
+--- suppress_stderr
+
+
+
+=== TEST 23: a window out of range
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_window 0;
+--- config
+--- must_die
+--- error_log
+value must be equal to or greater than 1
+
+
+
+=== TEST 24: hymt_model outside http
+--- main_config
+hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+--- must_die
+--- error_log
+"hymt_model" directive is not allowed here
+
+
+
+=== TEST 25: a tokenizer that is missing
+--- http_config
+    hymt_model demo { path html/model; }
+--- user_files
+>>> model/config.json
+{"model_type": "hunyuan_v1_dense"}
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*hymt_model "demo" in .*html\/model/
+
+
+
+=== TEST 26: another kind of model is refused by name
+--- http_config
+    hymt_model demo { path html/model; }
+--- user_files
+>>> model/config.json
+{"model_type": "hy_v3", "architectures": ["HYV3ForCausalLM"]}
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/\[emerg\] .*hymt_model "demo" in .*hy_v3/
