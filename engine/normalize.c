@@ -4,6 +4,9 @@
  * Tables and composition are utf8proc's; decomposition is put in canonical
  * order here, by counting, because utf8proc's own ordering is quadratic in the
  * length of a run of combining marks and the text comes from outside.
+ *
+ * Hugging Face normalises by the tables of Unicode 9: to them a younger code
+ * point is one that no form touches, and so it is here.
  */
 
 #include "file.h"
@@ -19,6 +22,38 @@
 #define HYMT_MAX_EXPANSION  18
 
 
+typedef struct {
+    int32_t  first;
+    int32_t  last;
+} hymt_range_t;
+
+
+/*
+ * Younger than Unicode 9 and touched by a form since: with a combining class,
+ * a decomposition, or part of a composition (up to Unicode 16).
+ */
+static const hymt_range_t  hymt_young[] = {
+    { 0x7fd, 0x7fd }, { 0x897, 0x89f }, { 0x8ca, 0x8d3 },
+    { 0x9fe, 0x9fe }, { 0xc3c, 0xc3c }, { 0xd3b, 0xd3c },
+    { 0xeba, 0xeba }, { 0xece, 0xece }, { 0x1715, 0x1715 },
+    { 0x1abf, 0x1ace }, { 0x1df6, 0x1dfa }, { 0x32ff, 0x32ff },
+    { 0xa7f2, 0xa7f4 }, { 0xa82c, 0xa82c }, { 0xab69, 0xab69 },
+    { 0x105c0, 0x105ff }, { 0x10781, 0x10785 }, { 0x10787, 0x107b0 },
+    { 0x107b2, 0x107ba }, { 0x10d24, 0x10d27 }, { 0x10d69, 0x10d6d },
+    { 0x10eab, 0x10eac }, { 0x10efc, 0x10eff }, { 0x10f46, 0x10f50 },
+    { 0x10f82, 0x10f85 }, { 0x11070, 0x11070 }, { 0x1133b, 0x1133b },
+    { 0x11380, 0x113ff }, { 0x1145e, 0x1145e }, { 0x11839, 0x1183a },
+    { 0x11900, 0x1195f }, { 0x119e0, 0x119e0 }, { 0x11a34, 0x11a34 },
+    { 0x11a47, 0x11a47 }, { 0x11a99, 0x11a99 }, { 0x11d42, 0x11d42 },
+    { 0x11d44, 0x11d45 }, { 0x11d97, 0x11d97 }, { 0x11f41, 0x11f42 },
+    { 0x16100, 0x1613f }, { 0x16d40, 0x16d7f }, { 0x16ff0, 0x16ff1 },
+    { 0x1ccd6, 0x1ccf9 }, { 0x1e030, 0x1e06d }, { 0x1e08f, 0x1e08f },
+    { 0x1e130, 0x1e136 }, { 0x1e2ae, 0x1e2ae }, { 0x1e2ec, 0x1e2ef },
+    { 0x1e4ec, 0x1e4ef }, { 0x1e5ee, 0x1e5ef }, { 0x1f16c, 0x1f16c },
+    { 0x1fbf0, 0x1fbf9 },
+};
+
+
 static hymt_status_t hymt_normalizer_add(hymt_tokenizer_t *tok,
     const json_t *json, int depth, const char *path, hymt_error_t *err);
 static bool hymt_is_ascii(const char *text, size_t len);
@@ -27,9 +62,12 @@ static hymt_status_t hymt_normalize_one(hymt_encoder_t *enc,
     hymt_error_t *err);
 static hymt_status_t hymt_decompose(hymt_encoder_t *enc, bool compatible,
     const char *text, size_t len, size_t *n, hymt_error_t *err);
+static bool hymt_is_young(int32_t point);
 static bool hymt_canonical_order(hymt_encoder_t *enc, size_t n);
 static void hymt_sort_marks(int32_t *points, int32_t *sorted, size_t n);
 static uint32_t hymt_ccc(int32_t point);
+static hymt_status_t hymt_compose(int32_t *points, size_t *n,
+    hymt_error_t *err);
 static hymt_status_t hymt_recode(hymt_encoder_t *enc, size_t n,
     const char **text, size_t *len, hymt_error_t *err);
 
@@ -152,9 +190,8 @@ static hymt_status_t
 hymt_normalize_one(hymt_encoder_t *enc, hymt_normal_form_t form,
     const char **text, size_t *len, hymt_error_t *err)
 {
-    size_t             n;
-    bool               compatible, compose;
-    utf8proc_ssize_t   composed;
+    size_t  n;
+    bool    compatible, compose;
 
     compatible = form == HYMT_NFKC || form == HYMT_NFKD;
     compose = form == HYMT_NFC || form == HYMT_NFKC;
@@ -168,18 +205,8 @@ hymt_normalize_one(hymt_encoder_t *enc, hymt_normal_form_t form,
         return hymt_fail(err, "no memory to normalise %zu code points", n);
     }
 
-    if (compose) {
-        composed = utf8proc_normalize_utf32(enc->points.data,
-                                            (utf8proc_ssize_t) n,
-                                            UTF8PROC_STABLE
-                                            | UTF8PROC_COMPOSE);
-
-        if (composed < 0) {
-            return hymt_fail(err, "normalisation failed: %s",
-                             utf8proc_errmsg(composed));
-        }
-
-        n = (size_t) composed;
+    if (compose && hymt_compose(enc->points.data, &n, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
     return hymt_recode(enc, n, text, len, err);
@@ -224,7 +251,7 @@ hymt_decompose(hymt_encoder_t *enc, bool compatible, const char *text,
 
         out = (int32_t *) enc->points.data + used;
 
-        if (point < 0x80) {
+        if (point < 0x80 || hymt_is_young(point)) {
             *out = point;
             used++;
             continue;
@@ -238,6 +265,33 @@ hymt_decompose(hymt_encoder_t *enc, bool compatible, const char *text,
     *n = used;
 
     return HYMT_OK;
+}
+
+
+static bool
+hymt_is_young(int32_t point)
+{
+    size_t  low, high, middle;
+
+    if (point < hymt_young[0].first) {
+        return false;
+    }
+
+    low = 0;
+    high = hymt_nelts(hymt_young);
+
+    while (low < high) {
+        middle = (low + high) / 2;
+
+        if (point > hymt_young[middle].last) {
+            low = middle + 1;
+
+        } else {
+            high = middle;
+        }
+    }
+
+    return low < hymt_nelts(hymt_young) && point >= hymt_young[low].first;
 }
 
 
@@ -308,8 +362,55 @@ hymt_sort_marks(int32_t *points, int32_t *sorted, size_t n)
 static uint32_t
 hymt_ccc(int32_t point)
 {
-    return (uint32_t) utf8proc_get_property(point)->combining_class
-           % HYMT_CCC_VALUES;
+    uint32_t  ccc;
+
+    ccc = (uint32_t) utf8proc_get_property(point)->combining_class
+          % HYMT_CCC_VALUES;
+
+    return ccc == 0 || hymt_is_young(point) ? 0 : ccc;
+}
+
+
+/* Young code points stand between what may compose. */
+static hymt_status_t
+hymt_compose(int32_t *points, size_t *n, hymt_error_t *err)
+{
+    size_t            begin, end, used;
+    utf8proc_ssize_t  composed;
+
+    used = 0;
+
+    for (begin = 0; begin < *n; begin = end) {
+
+        for (end = begin; end < *n && !hymt_is_young(points[end]); end++) {
+            /* void */
+        }
+
+        composed = 0;
+
+        if (end > begin) {
+            composed = utf8proc_normalize_utf32(points + begin,
+                                          (utf8proc_ssize_t) (end - begin),
+                                          UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        }
+
+        if (composed < 0) {
+            return hymt_fail(err, "normalisation failed: %s",
+                             utf8proc_errmsg(composed));
+        }
+
+        memmove(points + used, points + begin,
+                (size_t) composed * sizeof(int32_t));
+        used += (size_t) composed;
+
+        for ( /* void */ ; end < *n && hymt_is_young(points[end]); end++) {
+            points[used++] = points[end];
+        }
+    }
+
+    *n = used;
+
+    return HYMT_OK;
 }
 
 
