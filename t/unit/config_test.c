@@ -379,11 +379,11 @@ static const refused_t  refused[] = {
     { "no rope", "\"use_rotary_pos_emb\": false", "without rope" },
     { "gelu", "\"hidden_act\": \"gelu\"",
       "\"hidden_act\" must be \"silu\", got \"gelu\"" },
-    { "a long object for a word", "\"hidden_act\": {\"type\": \"dynamic\","
-      " \"alpha\": 1000.0, \"factor\": 1.0, \"beta_fast\": 32,"
-      " \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0}",
+    { "a long object, cut inside a key", "\"hidden_act\": {\"type\":"
+      " \"dynamic\", \"alpha\": 1000.0, \"factor\": 1.0,"
+      " \"beta_very_fast\": 32}",
       "got {\"type\":\"dynamic\",\"alpha\":1000.0,\"factor\":1.0,"
-      "\"beta_fast\":32..." },
+      "\"beta_very_fas..." },
     { "layer norm", "\"norm_type\": \"fused\"", "\"norm_type\" must be" },
 
     { "no layers", "\"num_hidden_layers\": -",

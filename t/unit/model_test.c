@@ -621,6 +621,43 @@ test_duplicate(void)
 }
 
 
+/* More files than are opened at once. */
+static void
+test_many_files(void)
+{
+    int              i;
+    char             name[16];
+    FILE            *f;
+    fixture_shape_t  s = { .layers = 1 };
+
+    s = fixture_shape(&s);
+
+    fixture_dir(dir);
+    fixture_write_config(dir, &s);
+
+    for (i = 0; i < 257; i++) {
+        snprintf(name, sizeof(name), "part%d", i);
+        f = fixture_create(dir, name);
+        fwrite("\2\0\0\0\0\0\0\0{}", 1, 10, f);
+        fclose(f);
+    }
+
+    f = fixture_create(dir, "model.safetensors.index.json");
+    fprintf(f, "{\"weight_map\": {\"t\": \"part0\"");
+
+    for (i = 1; i < 257; i++) {
+        fprintf(f, ", \"t%d\": \"part%d\"", i, i);
+    }
+
+    fprintf(f, "}}");
+    fclose(f);
+
+    open_fails("257 files", "model.safetensors.index.json",
+               "more than 256 files");
+    fixture_remove(dir);
+}
+
+
 static void
 test_special_files(void)
 {
@@ -667,6 +704,7 @@ main(void)
     test_mismatch();
     test_directory();
     test_duplicate();
+    test_many_files();
     test_special_files();
 
     return tap_done();
