@@ -207,7 +207,7 @@ POST /t
 
 === TEST 14: a client that goes away
 --- config
-    location = /index.html { limit_rate 10; }
+    location = /index.html { limit_rate 100; }
 --- request
 GET /index.html
 --- timeout: 100ms

@@ -74,7 +74,7 @@ GET /t
 END
     ['a response that does not end', <<'END', qr/client socket timed out/],
 --- config
-    location = /index.html { limit_rate 10; }
+    location = /index.html { limit_rate 100; }
 --- request
 GET /index.html
 --- timeout: 100ms

@@ -12,7 +12,8 @@ use IO::Socket::INET;
 use Time::HiRes qw(sleep time);
 
 use Exporter 'import';
-our @EXPORT_OK = qw(connect_to exchange parse_response header free_port);
+our @EXPORT_OK = qw(connect_to exchange exchange_many parse_response header
+                    free_port);
 
 
 # A connected socket, non-blocking; tries again while a server comes up.  Dies
@@ -130,6 +131,71 @@ sub exchange {
     close $sock;
 
     return { data => $in, error => $error };
+}
+
+
+# Sends requests (each raw bytes) over connections of their own, all at the same
+# time, and reads until the server closes them.
+#
+# Options: addr, port, requests, timeout (in all, seconds).  Returns a list of
+# { data, error, took } in the requests' order.
+sub exchange_many {
+    my (%o) = @_;
+
+    my (@results, %by_fd);
+
+    local $SIG{PIPE} = 'IGNORE';
+
+    my $read = IO::Select->new();
+    my $write = IO::Select->new();
+
+    for my $raw (@{$o{requests}}) {
+        my $sock = connect_to($o{addr}, $o{port});
+        my $result = { data => '', error => 'timeout', out => $raw,
+                       sock => $sock, began => time() };
+
+        push @results, $result;
+        $by_fd{fileno $sock} = $result;
+        $read->add($sock);
+        $write->add($sock);
+    }
+
+    my $end = time() + $o{timeout};
+
+    while ($read->count() && time() < $end) {
+        my ($readable, $writable) = IO::Select->select($read, $write, undef,
+                                                       $end - time());
+
+        for my $sock (@{$writable || []}) {
+            my $result = $by_fd{fileno $sock};
+            my $n = syswrite($sock, $result->{out});
+
+            substr($result->{out}, 0, $n, '') if defined $n;
+
+            $write->remove($sock)
+                if $result->{out} eq '' || !defined $n && !again();
+        }
+
+        for my $sock (@{$readable || []}) {
+            my $result = $by_fd{fileno $sock};
+            my $n = sysread($sock, $result->{data}, 65536,
+                            length $result->{data});
+
+            next if $n || !defined $n && again();
+
+            $result->{error} = defined $n ? undef : "$!";
+            $result->{took} = time() - $result->{began};
+            $read->remove($sock);
+            $write->remove($sock);
+        }
+    }
+
+    for my $result (@results) {
+        close delete $result->{sock};
+        delete $result->{out};
+    }
+
+    return \@results;
 }
 
 
