@@ -283,9 +283,10 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     hlcf->model = NULL;
-     *     hlcf->values = { 0 };
      *     hlcf->seeded = 0;
      */
+
+    ngx_http_hymt_sampling_none(&hlcf->values);
 
     hlcf->timeout = NGX_CONF_UNSET_MSEC;
     hlcf->loading_wait = NGX_CONF_UNSET_MSEC;
