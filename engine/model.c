@@ -563,6 +563,7 @@ hymt_model_find(const hymt_model_t *model, const char *name)
 
     tensor.name = name;
     key.tensor = &tensor;
+    key.known = false;
 
     return bsearch(&key, model->priv->entries, model->priv->n_entries,
                    sizeof(hymt_model_entry_t), hymt_model_by_name);
