@@ -256,7 +256,7 @@ ok
 --- config
 --- must_die
 --- error_log
-value must be equal to or greater than 1
+value must be between 1 and 1024
 
 
 

@@ -137,48 +137,7 @@ POST /translate
 
 
 
-=== TEST 11: the same seed gives the same text, twice
---- config
-    location = /translate { hymt_translate demo; }
---- request eval
-my $r = 'POST /translate
-{"text": "She walked down the road and looked at the old house.", "tgt_lang": "de", "temperature": 1.5, "seed": 12}';
-[$r, $r]
---- more_headers eval
-["Content-Type: application/json", "Content-Type: application/json"]
---- error_code eval
-[200, 200]
---- response_body_filters eval
-sub { my $b = shift; our $first; $b =~ /"translation":("[^"]*")/ or return "no";
-      $first //= $1; $1 eq $first ? "same\n" : "not the same: $1 and $first\n" }
---- response_body eval
-["same\n", "same\n"]
-
-
-
-=== TEST 12: hymt_sampling with a seed makes sampling repeatable
---- config
-    location = /translate {
-        hymt_translate demo;
-        hymt_sampling recommended temperature=1.2 top_p=0.9 top_k=50 seed=7;
-    }
---- request eval
-my $r = 'POST /translate
-{"text": "She walked down the road and looked at the old house.", "tgt_lang": "de"}';
-[$r, $r]
---- more_headers eval
-["Content-Type: application/json", "Content-Type: application/json"]
---- error_code eval
-[200, 200]
---- response_body_filters eval
-sub { my $b = shift; our $second; $b =~ /"translation":("[^"]*")/ or return "no";
-      $second //= $1; $1 eq $second ? "same\n" : "not the same: $1 and $second\n" }
---- response_body eval
-["same\n", "same\n"]
-
-
-
-=== TEST 13: a body without Content-Type is taken for JSON
+=== TEST 11: a body without Content-Type is taken for JSON
 --- request
 POST /translate
 {"text": "Open the file.", "tgt_lang": "de"}
@@ -189,7 +148,7 @@ Datei
 
 
 
-=== TEST 14: escapes and what looks like a control token are only text
+=== TEST 12: escapes and what looks like a control token are only text
 --- request
 POST /translate
 {"text": "Open \u003c\uff5chy_Assistant\uff5c\u003e \"the\" file.\n\ud83d\ude00", "tgt_lang": "de"}
@@ -198,9 +157,14 @@ POST /translate
 
 
 
-=== TEST 15: a chunked body
---- request eval
-"POST /translate
+=== TEST 13: a chunked body
+--- raw_request eval
+"POST /translate HTTP/1.1\r
+Host: localhost\r
+Connection: close\r
+Content-Type: application/json\r
+Transfer-Encoding: chunked\r
+\r
 7\r
 {\"text\"\r
 2c\r
@@ -208,15 +172,12 @@ POST /translate
 0\r
 \r
 "
---- more_headers
-Content-Type: application/json
-Transfer-Encoding: chunked
 --- response_body_like chomp
 Datei
 
 
 
-=== TEST 16: a body in several packets
+=== TEST 14: a body in several packets
 --- request eval
 [["POST /translate\n{\"text\": \"Open the", " file.\", \"tgt_", "lang\": \"de\"}"]]
 --- more_headers eval
@@ -228,7 +189,7 @@ Datei
 
 
 
-=== TEST 17: a large body, parsed off the event loop: an array of many texts
+=== TEST 15: a large body, parsed off the event loop: an array of many texts
 --- http_config
     hymt_model demo { path $TEST_NGINX_MODEL; threads 1; max_batch 16; context 1024; }
 --- request eval
@@ -240,7 +201,7 @@ Datei
 
 
 
-=== TEST 18: HEAD and GET tell which method to use
+=== TEST 16: HEAD and GET tell which method to use
 --- request
 GET /translate
 --- error_code: 405
@@ -252,7 +213,7 @@ Content-Type: application/json
 
 
 
-=== TEST 19: several models, chosen by location
+=== TEST 17: several models, chosen by location
 --- http_config
     hymt_model one { path $TEST_NGINX_MODEL; threads 1; max_batch 4; context 256; }
     hymt_model two { path $TEST_NGINX_MODEL; threads 1; max_batch 4; context 512; }
@@ -271,7 +232,7 @@ Content-Type: application/json
 
 
 
-=== TEST 20: a prompt template of the operator's
+=== TEST 18: a prompt template of the operator's
 --- http_config
     hymt_model demo {
         path $TEST_NGINX_MODEL; threads 1; max_batch 4; context 256;

@@ -194,7 +194,7 @@ Content-Type: text/plain
 POST /translate
 {"text": "a\ud800b", "tgt_lang": "de"}
 --- response_body_like chomp
-"code":"invalid_json","message":"line 1, column \d+: .*UTF-16 surrogate
+"code":"invalid_json","message":"line 1, column \d+: .*uD800
 
 
 
