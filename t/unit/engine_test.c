@@ -19,7 +19,6 @@
 
 #define MS         UINT64_C(1000000)
 #define VOCAB      272
-#define N_STRESS   50000
 #define N_OUT      96
 
 
@@ -468,6 +467,43 @@ test_life(uint32_t depth)
 }
 
 
+/* News that came before anybody asked to be rung. */
+static void
+test_arm(void)
+{
+    static seq_t  seq;
+
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    engine = start(&p);
+
+    while (hymt_engine_arm(engine)) { /* the state is known */ }
+
+    ok(!hymt_engine_arm(engine), "no news: sleep");
+
+    fill_endless(&seq, 5, 1);
+    hymt_engine_submit(engine, &seq.s, &err);
+    ok(wait_news(engine), "rung at the first news");
+    wait_finished(engine, 1);
+
+    fill_endless(&seq, 5, 1);
+    hymt_engine_submit(engine, &seq.s, &err);
+
+    while (atomic_load(&hymt_engine_stats(engine)->rows_prefill) < 10) {
+        usleep(100);
+    }
+
+    usleep(20000);
+    ok(hymt_engine_arm(engine), "news before arm: do not sleep");
+    ok(hymt_engine_poll(engine) == &seq.s, "but poll");
+
+    hymt_engine_stop(engine);
+}
+
+
 static void
 test_submit(void)
 {
@@ -870,8 +906,12 @@ stress_poll(hymt_engine_t *engine, bool *good)
 }
 
 
+/*
+ * With n_out sequences out at most: many fill the batches, one makes both
+ * threads meet on their way to sleep each time.
+ */
 static void
-test_stress(uint32_t depth)
+test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
 {
     static seq_t  seqs[N_OUT];
 
@@ -889,11 +929,9 @@ test_stress(uint32_t depth)
     p.max_batch = 32;
     engine = start(&p);
 
-    for (sent = 0, done = 0; done < N_STRESS && good; ) {
+    for (sent = 0, done = 0; done < total && good; ) {
 
-        for (i = roll(2 * N_OUT);
-             i < N_OUT && sent < N_STRESS;
-             i += 1 + roll(4))
+        for (i = roll(2 * n_out); i < n_out && sent < total; i += 1 + roll(4))
         {
             seq = &seqs[i];
 
@@ -925,8 +963,8 @@ test_stress(uint32_t depth)
 
     good = good && hymt_engine_poll(engine) == NULL;
 
-    ok(good, "depth %u: %d sequences with cancels and sleeps at random: each"
-       " back once, complete", depth, N_STRESS);
+    ok(good, "depth %u: %u sequences, %u at a time, with cancels and sleeps at"
+       " random: each back once, complete", depth, total, n_out);
 
     is_int(atomic_load(&hymt_engine_stats(engine)->kv_blocks_used), 0,
            "no block is held");
@@ -952,6 +990,7 @@ main(void)
     test_selftest(2);
     test_life(1);
     test_life(2);
+    test_arm();
     test_submit();
     test_cancel(1);
     test_cancel(2);
@@ -964,8 +1003,10 @@ main(void)
     test_idle();
     test_signals();
     test_pace();
-    test_stress(1);
-    test_stress(2);
+    test_stress(1, N_OUT, 40000);
+    test_stress(2, N_OUT, 40000);
+    test_stress(1, 1, 20000);
+    test_stress(2, 2, 20000);
 
     close(news_fd);
     fixture_remove(dir);

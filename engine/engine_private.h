@@ -1,0 +1,89 @@
+/*
+ * engine_private.h - what the two sides of an engine share: engine.c is the
+ * owner's, engine_thread.c the engine thread's.
+ *
+ * How the two threads meet.  The owner pushes sequences into `inbox`, the
+ * engine thread pushes those with news into `outbox`.  Each side says with an
+ * atomic flag that it is about to sleep (`asleep`, `armed`), then looks once
+ * more at its ring; the other pushes first, then takes the flag, and writes the
+ * eventfd only where it was up.  Both touch the flag by exchange, so one of the
+ * two comes second and sees what the first did: nothing is lost between the
+ * look and the sleep.
+ *
+ * Who owns a sequence is one word, `notified`.  The engine thread sets IN_BOX,
+ * with ENDED for the last time, and pushes only where IN_BOX was not set: a
+ * sequence is in the outbox at most once.  The owner clears the word as it
+ * takes the sequence out; ENDED is found there exactly once, and after setting
+ * it the engine thread touches the sequence no more.
+ */
+
+#ifndef HYMT_ENGINE_PRIVATE_H
+#define HYMT_ENGINE_PRIVATE_H
+
+#include "engine.h"
+#include "pace.h"
+#include "spsc.h"
+
+#include <pthread.h>
+
+
+/* hymt_seq_t.notified */
+#define HYMT_IN_BOX         1
+#define HYMT_ENDED          2
+
+#define HYMT_ENGINE_DEPTH   2
+
+
+/* What is remembered of a step in flight. */
+typedef struct {
+    uint64_t  start;
+    uint32_t  n_decode;
+    uint32_t  n_prompt;
+} hymt_engine_step_t;
+
+
+struct hymt_engine_s {
+    hymt_engine_params_t        params;     /* model is owned */
+    const hymt_backend_ops_t   *ops;
+    char                        note[128];  /* why this backend */
+    pthread_t                   thread;
+    volatile int                stop;
+
+    /* written before the state that shows them */
+    hymt_config_t               config;
+    char                        ready[HYMT_ERROR_TEXT];
+    hymt_error_t                failed;
+
+    hymt_engine_stats_t         stats;
+
+    /* between the threads */
+    hymt_spsc_t                 inbox;
+    hymt_spsc_t                 outbox;
+    int                         wake_fd;
+    _Atomic uint32_t            asleep;
+    _Atomic uint32_t            armed;
+
+    /* owner */
+    uint32_t                    n_out;      /* sequences not yet back */
+    uint32_t                    seen;       /* the state, by arm() */
+
+    /* engine thread */
+    hymt_backend_t             *backend;
+    hymt_sched_t               *sched;
+    uint32_t                   *tokens;     /* [max_batch] */
+    hymt_pace_t                 pace;
+    hymt_engine_step_t          steps[HYMT_ENGINE_DEPTH];
+    uint32_t                    oldest;
+    uint32_t                    n_open;     /* steps in flight */
+    uint64_t                    last_end;   /* of a step */
+};
+
+
+/* The thread's function; data is the engine. */
+void *hymt_engine_thread(void *data);
+
+/* Adds one to an eventfd. */
+void hymt_engine_notify(int fd);
+
+
+#endif /* HYMT_ENGINE_PRIVATE_H */

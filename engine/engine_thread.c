@@ -1,0 +1,547 @@
+/*
+ * engine_thread.c - the engine thread: loads the model, tests the backend, runs
+ * steps, tells the owner; see engine_private.h for how they meet.
+ */
+
+#include "engine_private.h"
+#include "selftest.h"
+#include "sizing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+
+/* prompt rows beside decode rows on a card: a step costs the same up to here */
+#define HYMT_CARD_MIXED  128
+
+
+static hymt_status_t hymt_engine_load(hymt_engine_t *engine,
+    hymt_error_t *err);
+static hymt_status_t hymt_engine_prepare(hymt_engine_t *engine,
+    const hymt_model_t *model, hymt_error_t *err);
+static hymt_status_t hymt_engine_schedule(hymt_engine_t *engine,
+    const hymt_backend_params_t *params, hymt_error_t *err);
+static void hymt_engine_describe(hymt_engine_t *engine,
+    const hymt_backend_params_t *params);
+static hymt_status_t hymt_engine_run(hymt_engine_t *engine,
+    hymt_error_t *err);
+static hymt_status_t hymt_engine_launch(hymt_engine_t *engine,
+    const hymt_batch_t *batch, hymt_error_t *err);
+static hymt_status_t hymt_engine_collect(hymt_engine_t *engine,
+    hymt_error_t *err);
+static void hymt_engine_account(hymt_engine_t *engine,
+    const hymt_engine_step_t *step);
+static void hymt_engine_begin(void *data, hymt_seq_t *seq);
+static void hymt_engine_fail(hymt_engine_t *engine, const hymt_error_t *err);
+static void hymt_engine_end(hymt_engine_t *engine);
+static void hymt_engine_take_inbox(hymt_engine_t *engine);
+static void hymt_engine_tell(hymt_engine_t *engine);
+static void hymt_engine_publish(hymt_engine_t *engine, hymt_seq_t *seq);
+static void hymt_engine_sleep(hymt_engine_t *engine);
+static void hymt_engine_ring(hymt_engine_t *engine);
+static void hymt_engine_set_state(hymt_engine_t *engine,
+    hymt_engine_state_t state);
+static bool hymt_engine_stopping(const hymt_engine_t *engine);
+
+
+void *
+hymt_engine_thread(void *data)
+{
+    hymt_engine_t  *engine = data;
+
+    hymt_error_t   err;
+    hymt_status_t  rc;
+
+    rc = hymt_engine_load(engine, &err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_engine_run(engine, &err);
+    }
+
+    if (rc == HYMT_ERROR) {
+        hymt_engine_fail(engine, &err);
+    }
+
+    hymt_engine_end(engine);
+
+    return NULL;
+}
+
+
+static hymt_status_t
+hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
+{
+    uint64_t        start;
+    hymt_model_t   *model;
+    hymt_status_t   rc;
+
+    start = hymt_now_ns();
+
+    if (hymt_model_open(engine->params.model, &model, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    rc = hymt_engine_prepare(engine, model, err);
+
+    hymt_model_close(model);
+
+    if (rc == HYMT_OK) {
+        atomic_store(&engine->stats.load_ns, hymt_now_ns() - start);
+        hymt_engine_set_state(engine, HYMT_ENGINE_READY);
+    }
+
+    return rc;
+}
+
+
+/* From an open model to an engine that has passed its self-test. */
+static hymt_status_t
+hymt_engine_prepare(hymt_engine_t *engine, const hymt_model_t *model,
+    hymt_error_t *err)
+{
+    hymt_status_t          rc;
+    hymt_sizing_t          sizing;
+    hymt_backend_params_t  params;
+
+    engine->config = model->config;
+
+    rc = hymt_sizing(&engine->params, engine->ops->depth, &model->config,
+                     model->bytes, hymt_sizing_memory(), &sizing, err);
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    memset(&params, 0, sizeof(params));
+    params.threads = engine->params.threads;
+    params.device = engine->params.device;
+    params.max_batch = engine->params.max_batch;
+    params.max_rows = sizing.max_rows;
+    params.context = sizing.context;
+    params.n_blocks = sizing.n_blocks;
+    params.stop = &engine->stop;
+
+    rc = engine->ops->create(&params, model, &engine->backend, err);
+    if (rc != HYMT_OK) {
+        engine->backend = NULL;
+        return rc;
+    }
+
+    rc = hymt_selftest(engine->ops, engine->backend, &params, &model->config,
+                       err);
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    rc = hymt_engine_schedule(engine, &params, err);
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    hymt_engine_describe(engine, &params);
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_engine_schedule(hymt_engine_t *engine,
+    const hymt_backend_params_t *params, hymt_error_t *err)
+{
+    hymt_sched_params_t  sp;
+
+    engine->tokens = calloc(params->max_batch, sizeof(uint32_t));
+    if (engine->tokens == NULL) {
+        return hymt_fail(err, "no memory for the tokens of max_batch %" PRIu32,
+                         params->max_batch);
+    }
+
+    hymt_pace_init(&engine->pace, engine->params.step_ms, params->max_rows);
+
+    memset(&sp, 0, sizeof(sp));
+    sp.max_batch = params->max_batch;
+    sp.context = params->context;
+    sp.n_blocks = params->n_blocks;
+    sp.max_rows = params->max_rows;
+    sp.depth = engine->ops->depth;
+    sp.stop = engine->config.stop;
+    sp.n_stop = engine->config.n_stop;
+
+    if (sp.depth == 1) {
+        sp.budget_mixed = engine->pace.budget[HYMT_PACE_MIXED];
+        sp.budget_prefill = engine->pace.budget[HYMT_PACE_PREFILL];
+
+    } else {
+        sp.budget_mixed = HYMT_CARD_MIXED;
+        sp.budget_prefill = params->max_rows;
+    }
+
+    return hymt_sched_create(&sp, &engine->sched, err);
+}
+
+
+static void
+hymt_engine_describe(hymt_engine_t *engine,
+    const hymt_backend_params_t *params)
+{
+    uint64_t              weights, kv, other;
+    hymt_engine_stats_t  *stats;
+
+    engine->ops->memory(engine->backend, &weights, &kv, &other);
+
+    stats = &engine->stats;
+    atomic_store(&stats->kv_blocks, params->n_blocks);
+    atomic_store(&stats->max_batch, params->max_batch);
+    atomic_store(&stats->context, params->context);
+    atomic_store(&stats->bytes_weights, weights);
+    atomic_store(&stats->bytes_kv, kv);
+    atomic_store(&stats->bytes_other, other);
+
+    snprintf(engine->ready, sizeof(engine->ready), "backend %s%s%s%s: %s;"
+             " max_batch %" PRIu32 ", context %" PRIu32 "; weights %.1f MB, KV"
+             " %.1f MB for %" PRIu64 " tokens, %.1f MB besides",
+             engine->ops->name, engine->note[0] ? " (auto: " : "",
+             engine->note, engine->note[0] ? ")" : "",
+             engine->ops->describe(engine->backend), params->max_batch,
+             params->context, (double) weights / 1e6, (double) kv / 1e6,
+             (uint64_t) params->n_blocks * HYMT_KV_BLOCK,
+             (double) other / 1e6);
+}
+
+
+/*
+ * The step loop.  A backend of depth 2 gets step n+1 before the tokens of step
+ * n are waited for, so that it never waits for this thread.
+ *
+ * Returns HYMT_ABORTED when told to stop, or HYMT_ERROR.
+ */
+static hymt_status_t
+hymt_engine_run(hymt_engine_t *engine, hymt_error_t *err)
+{
+    hymt_batch_t   batch;
+    hymt_status_t  rc;
+
+    for ( ;; ) {
+        hymt_engine_take_inbox(engine);
+
+        if (hymt_engine_stopping(engine)) {
+            return HYMT_ABORTED;
+        }
+
+        rc = hymt_sched_plan(engine->sched, hymt_engine_begin, engine,
+                             &batch);
+
+        hymt_engine_tell(engine);
+
+        if (rc == HYMT_OK) {
+            if (hymt_engine_launch(engine, &batch, err) != HYMT_OK) {
+                return HYMT_ERROR;
+            }
+
+            if (engine->n_open < engine->ops->depth) {
+                continue;
+            }
+        }
+
+        if (engine->n_open == 0) {
+            hymt_engine_sleep(engine);
+            continue;
+        }
+
+        if (hymt_engine_collect(engine, err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
+
+        hymt_engine_tell(engine);
+    }
+}
+
+
+static hymt_status_t
+hymt_engine_launch(hymt_engine_t *engine, const hymt_batch_t *batch,
+    hymt_error_t *err)
+{
+    uint32_t             i;
+    hymt_engine_step_t  *step;
+
+    step = &engine->steps[(engine->oldest + engine->n_open)
+                          % HYMT_ENGINE_DEPTH];
+    step->n_decode = 0;
+
+    for (i = 0; i < batch->n_seqs; i++) {
+        step->n_decode += batch->seqs[i].n_out > 0;
+    }
+
+    step->n_prompt = batch->n_rows - step->n_decode;
+    step->start = hymt_now_ns();
+
+    if (engine->ops->launch(engine->backend, batch, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    engine->n_open++;
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_engine_collect(hymt_engine_t *engine, hymt_error_t *err)
+{
+    hymt_status_t        rc;
+    hymt_engine_step_t  *step;
+
+    step = &engine->steps[engine->oldest];
+
+    rc = engine->ops->collect(engine->backend, engine->tokens, err);
+
+    engine->oldest = (engine->oldest + 1) % HYMT_ENGINE_DEPTH;
+    engine->n_open--;
+
+    if (rc == HYMT_ABORTED) {
+        hymt_sched_commit(engine->sched, NULL);
+        return HYMT_OK;
+    }
+
+    if (rc != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    hymt_sched_commit(engine->sched, engine->tokens);
+    hymt_engine_account(engine, step);
+
+    return HYMT_OK;
+}
+
+
+/* Statistics of a step, and what it teaches about the next ones. */
+static void
+hymt_engine_account(hymt_engine_t *engine, const hymt_engine_step_t *step)
+{
+    uint64_t              now, ns;
+    hymt_engine_stats_t  *stats;
+
+    stats = &engine->stats;
+    now = hymt_now_ns();
+
+    /* steps overlap: one begins when the last has ended */
+
+    ns = now - hymt_max(step->start, engine->last_end);
+    engine->last_end = now;
+
+    atomic_fetch_add_explicit(&stats->steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->step_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->rows_prefill, step->n_prompt,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->rows_decode, step->n_decode,
+                              memory_order_relaxed);
+
+    if (engine->ops->depth == 1) {
+        hymt_pace_step(&engine->pace, step->n_decode, step->n_prompt, ns);
+        hymt_sched_budget(engine->sched,
+                          engine->pace.budget[HYMT_PACE_MIXED],
+                          engine->pace.budget[HYMT_PACE_PREFILL]);
+    }
+}
+
+
+static void
+hymt_engine_begin(void *data, hymt_seq_t *seq)
+{
+    hymt_engine_t  *engine = data;
+
+    seq->t_start = hymt_now_ns();
+
+    engine->ops->slot_begin(engine->backend, seq->slot, &seq->sampling,
+                            seq->prompt, seq->n_prompt);
+}
+
+
+/* Says why, ends all there is and all that still comes, until told to stop. */
+static void
+hymt_engine_fail(hymt_engine_t *engine, const hymt_error_t *err)
+{
+    engine->failed = *err;
+    hymt_engine_set_state(engine, HYMT_ENGINE_FAILED);
+
+    if (engine->sched != NULL) {
+        hymt_sched_drop_all(engine->sched, HYMT_FINISH_FAILED);
+        hymt_engine_tell(engine);
+    }
+
+    /* its memory is worth more than what is left in it */
+
+    if (engine->backend != NULL) {
+        engine->ops->destroy(engine->backend);
+        engine->backend = NULL;
+    }
+
+    hymt_sched_free(engine->sched);
+    engine->sched = NULL;
+
+    while (!hymt_engine_stopping(engine)) {
+        hymt_engine_take_inbox(engine);
+        hymt_engine_sleep(engine);
+    }
+}
+
+
+static void
+hymt_engine_end(hymt_engine_t *engine)
+{
+    hymt_error_t  err;
+
+    /* stop is raised: what is in flight ends within a layer */
+
+    while (engine->backend != NULL && engine->n_open > 0) {
+        engine->ops->collect(engine->backend, engine->tokens, &err);
+        engine->n_open--;
+    }
+
+    hymt_engine_take_inbox(engine);
+
+    if (engine->sched != NULL) {
+        hymt_sched_drop_all(engine->sched, HYMT_FINISH_FAILED);
+        hymt_engine_tell(engine);
+        hymt_sched_free(engine->sched);
+    }
+
+    if (engine->backend != NULL) {
+        engine->ops->destroy(engine->backend);
+    }
+
+    free(engine->tokens);
+    hymt_engine_set_state(engine, HYMT_ENGINE_STOPPED);
+}
+
+
+static void
+hymt_engine_take_inbox(hymt_engine_t *engine)
+{
+    hymt_seq_t  *seq;
+
+    while ((seq = hymt_spsc_pop(&engine->inbox)) != NULL) {
+
+        if (engine->sched != NULL
+            && hymt_sched_add(engine->sched, seq, NULL) == HYMT_OK)
+        {
+            continue;
+        }
+
+        seq->ended = HYMT_FINISH_FAILED;
+        hymt_engine_publish(engine, seq);
+        hymt_engine_ring(engine);
+    }
+}
+
+
+/* Hands the scheduler's news on, and what the scheduler looks like now. */
+static void
+hymt_engine_tell(hymt_engine_t *engine)
+{
+    bool                  any;
+    hymt_seq_t           *seq;
+    hymt_engine_stats_t  *stats;
+
+    for (any = false; (seq = hymt_sched_news(engine->sched)) != NULL;
+         any = true)
+    {
+        hymt_engine_publish(engine, seq);
+    }
+
+    stats = &engine->stats;
+
+    atomic_store_explicit(&stats->waiting, hymt_sched_waiting(engine->sched),
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->running, hymt_sched_running(engine->sched),
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->kv_blocks_used,
+                          hymt_sched_blocks_used(engine->sched),
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->progress_ns, hymt_now_ns(),
+                          memory_order_relaxed);
+
+    if (any) {
+        hymt_engine_ring(engine);
+    }
+}
+
+
+static void
+hymt_engine_publish(hymt_engine_t *engine, hymt_seq_t *seq)
+{
+    uint32_t  bits, old;
+    uint64_t  now;
+
+    now = hymt_now_ns();
+    bits = HYMT_IN_BOX;
+
+    if (seq->t_first == 0
+        && atomic_load_explicit(&seq->n_out, memory_order_relaxed) > 0)
+    {
+        seq->t_first = now;
+    }
+
+    if (seq->ended != HYMT_FINISH_NONE) {
+        seq->t_end = now;
+        bits |= HYMT_ENDED;
+    }
+
+    old = atomic_fetch_or_explicit(&seq->notified, bits,
+                                   memory_order_acq_rel);
+
+    /* with ENDED set and IN_BOX set before, it may be gone by now */
+
+    if (!(old & HYMT_IN_BOX)) {
+        hymt_spsc_push(&engine->outbox, seq);
+    }
+}
+
+
+/* Until something comes into the inbox, or stop. */
+static void
+hymt_engine_sleep(hymt_engine_t *engine)
+{
+    uint64_t  n;
+
+    atomic_exchange(&engine->asleep, 1);
+
+    if (hymt_spsc_empty(&engine->inbox) && !hymt_engine_stopping(engine)) {
+
+        /* EINTR, or a count left from an earlier call: one more turn */
+
+        if (read(engine->wake_fd, &n, sizeof(n)) == -1) {
+            n = 0;
+        }
+    }
+
+    atomic_exchange(&engine->asleep, 0);
+}
+
+
+static void
+hymt_engine_ring(hymt_engine_t *engine)
+{
+    if (atomic_exchange(&engine->armed, 0) && engine->params.news_fd != -1) {
+        hymt_engine_notify(engine->params.news_fd);
+    }
+}
+
+
+static void
+hymt_engine_set_state(hymt_engine_t *engine, hymt_engine_state_t state)
+{
+    atomic_store_explicit(&engine->stats.state, state, memory_order_release);
+    atomic_store_explicit(&engine->stats.progress_ns, hymt_now_ns(),
+                          memory_order_relaxed);
+    hymt_engine_ring(engine);
+}
+
+
+static bool
+hymt_engine_stopping(const hymt_engine_t *engine)
+{
+    return __atomic_load_n(&engine->stop, __ATOMIC_ACQUIRE) != 0;
+}
