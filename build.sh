@@ -228,7 +228,7 @@ build() {
     mkdir -p build
 
     if ! make -j"$(nproc)" "$@" > build/build.log 2>&1; then
-        grep -E 'error|Error|undefined|No rule' build/build.log | head -40 >&2
+        grep -E ' error: |undefined reference|\*\*\*' build/build.log | head -40 >&2
         die "the build failed: see build/build.log"
     fi
 }
