@@ -167,7 +167,7 @@ Transfer-Encoding: chunked\r
 \r
 7\r
 {\"text\"\r
-2c\r
+2e\r
 : \"Open the file.\", \"tgt_lang\": \"de\"         }\r
 0\r
 \r
@@ -194,7 +194,7 @@ Datei
     hymt_model demo { path $TEST_NGINX_MODEL; threads 1; max_batch 16; context 1024; }
 --- request eval
 "POST /translate\n" . '{"tgt_lang": "de", "max_tokens": 1, "text": ['
-. join(', ', map { "\"Open the file number $_ and close it again afterwards.\"" } 1 .. 200) . ']}'
+. CORE::join(', ', map { "\"Open the file number $_ and close it again afterwards.\"" } 1 .. 200) . ']}'
 --- response_body_like chomp
 ^\{"translation":\[("[^"]*",){199}"[^"]*"\]
 --- timeout: 30
