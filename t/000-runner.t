@@ -262,3 +262,15 @@ GET /t
 uc md5_hex
 --- response_body chomp
 902fbdd2b1df0c4f70b4a5d23525e932
+
+
+
+=== TEST 19: filters for several requests: the same, or a list each
+--- config
+    location = /t { return 200 "abc"; }
+--- request eval
+["GET /t", "GET /t"]
+--- response_body_filters eval
+[[sub { uc $_[0] }], ["ucfirst", "length"]]
+--- response_body eval
+["ABC", "3"]

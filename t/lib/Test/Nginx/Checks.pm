@@ -69,7 +69,7 @@ sub check_response {
     check_status($name, $res, $pick);
     check_raw_headers($name, $res, $pick);
     check_headers($name, $res, $pick);
-    filter_body($res, $pick);
+    filter_body($block, $res, $index);
     check_body($block, $name, $res, $pick, $where);
 
     $_->($block, $res->{body}, $index, $repeat, 0) for @body_checks;
@@ -145,31 +145,42 @@ sub check_headers {
 }
 
 
+# Filters apply to every response of the block, or, as a list of lists, each
+# list to its own.
 sub filter_body {
-    my ($res, $pick) = @_;
+    my ($block, $res, $index) = @_;
 
-    my $filters = $pick->('response_body_filters');
+    my $filters = $block->response_body_filters;
 
     return if !defined $filters;
 
-    for my $filter (ref $filters eq 'ARRAY' ? @$filters
-                    : ref $filters ? ($filters) : split ' ', $filters)
-    {
-        my $f = ref $filter ? $filter : {
-            md5_hex  => \&Digest::MD5::md5_hex,
-            sha1_hex => \&Digest::SHA::sha1_hex,
-            uc       => sub { uc $_[0] },
-            lc       => sub { lc $_[0] },
-            ucfirst  => sub { ucfirst $_[0] },
-            lcfirst  => sub { lcfirst $_[0] },
-            length   => sub { length $_[0] },
-        }->{$filter};
+    $filters = ref $filters ? [$filters] : [split ' ', $filters]
+        if ref $filters ne 'ARRAY';
 
-        Test::More->builder->BAIL_OUT("unknown response_body filter $filter")
-            if !$f;
+    $filters = $filters->[$index] if ref $filters->[0] eq 'ARRAY';
+
+    for my $filter (@$filters) {
+        my $f = ref $filter ? $filter : body_filter($filter)
+            or Test::More->builder->BAIL_OUT($block->name
+                . " - unknown response_body filter \"$filter\"");
 
         $res->{body} = $f->($res->{body});
     }
+}
+
+
+sub body_filter {
+    my ($name) = @_;
+
+    return {
+        md5_hex  => \&Digest::MD5::md5_hex,
+        sha1_hex => \&Digest::SHA::sha1_hex,
+        uc       => sub { uc $_[0] },
+        lc       => sub { lc $_[0] },
+        ucfirst  => sub { ucfirst $_[0] },
+        lcfirst  => sub { lcfirst $_[0] },
+        length   => sub { length $_[0] },
+    }->{$name};
 }
 
 
