@@ -30,7 +30,7 @@
 
 typedef struct {
     hymt_exchange_t       exchange;
-    int                   own_fd;     /* eventfd, non-blocking: wakes the host */
+    int                   own_fd;     /* eventfd, non-blocking: wakes it */
     const int            *lane_fds;   /* [n_lanes], copied */
 
     /*

@@ -1,0 +1,616 @@
+/*
+ * host_job.c - one job from its arrival to its answer: checked, made into a
+ * prompt and a sequence, its tokens made into text in place, answered.
+ */
+
+#include "host_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+/*
+ * A text whose prompt leaves less than this for the output can't be translated
+ * in one piece: it is refused rather than cut.  Less in a small context.
+ */
+#define HYMT_MIN_OUTPUT  256
+
+#define HYMT_CAP_FACTOR  4
+#define HYMT_CAP_EXTRA   128
+
+
+static hymt_host_job_t *hymt_host_job_new(hymt_host_t *host);
+static void hymt_host_job_link(hymt_host_t *host, hymt_host_job_t *job);
+static void hymt_host_job_unlink(hymt_host_t *host, hymt_host_job_t *job);
+static void hymt_host_keep(hymt_host_t *host, hymt_host_job_t *job);
+static void hymt_host_admit(hymt_host_t *host, hymt_host_job_t *job);
+static hymt_status_t hymt_host_check(hymt_host_t *host, const hymt_job_t *job,
+    hymt_error_t *err);
+static hymt_status_t hymt_host_check_lang(hymt_host_t *host, const char *what,
+    int32_t lang, hymt_error_t *err);
+static hymt_status_t hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job,
+    hymt_error_t *err);
+static hymt_status_t hymt_host_fit(hymt_host_t *host, const hymt_job_t *job,
+    uint64_t n, uint64_t n_text, uint32_t *max_new, hymt_error_t *err);
+static void hymt_host_submit(hymt_host_t *host, hymt_host_job_t *job);
+static void hymt_host_text(hymt_host_t *host, hymt_host_job_t *job,
+    bool ended);
+static void hymt_host_finish(hymt_host_t *host, hymt_host_job_t *job,
+    uint32_t finish);
+static void hymt_host_times(const hymt_host_job_t *job, hymt_result_t *r);
+static void *hymt_host_grow(void *buf, size_t *cap, size_t want, size_t size);
+
+
+void
+hymt_host_take(hymt_host_t *host, const hymt_message_t *m)
+{
+    hymt_job_t        shared;
+    hymt_error_t      err;
+    hymt_result_t     r;
+    hymt_host_job_t  *job;
+
+    if (hymt_server_job(host->server, m, &shared, host->scratch_text, &err)
+        != HYMT_OK)
+    {
+        hymt_host_say(host, HYMT_LOG_ERROR, "%s", err.text);
+        return;
+    }
+
+    job = hymt_host_job_new(host);
+
+    if (job == NULL) {
+        memset(&r, 0, sizeof(r));
+        r.code = HYMT_RESULT_UNAVAILABLE;
+        snprintf(r.error, sizeof(r.error), "the engine host has no memory");
+        hymt_server_done(host->server, m->lane, m->slot, &r);
+        return;
+    }
+
+    job->lane = m->lane;
+    job->slot = m->slot;
+    job->job = shared;
+    job->t_taken = hymt_now_ns();
+
+    hymt_host_job_link(host, job);
+    hymt_server_own(host->server, m->lane, m->slot, job);
+
+    if (host->state == HYMT_HOST_LOADING) {
+        hymt_host_keep(host, job);
+
+    } else if (host->state == HYMT_HOST_READY) {
+        hymt_host_admit(host, job);
+
+    } else {
+        hymt_host_answer(host, job, HYMT_RESULT_UNAVAILABLE, host->reason);
+    }
+}
+
+
+/* The exchange gives out one job a slot, which bounds how many there are. */
+static hymt_host_job_t *
+hymt_host_job_new(hymt_host_t *host)
+{
+    hymt_host_job_t  *job;
+
+    job = host->free;
+
+    if (job != NULL) {
+        host->free = job->next;
+
+    } else {
+        job = calloc(1, sizeof(*job));
+        if (job == NULL) {
+            return NULL;
+        }
+    }
+
+    job->running = false;
+    job->full = false;
+    job->verdict = HYMT_N_RESULTS;
+    job->n_seen = 0;
+    job->text_len = 0;
+    hymt_detok_init(&job->detok);
+
+    memset(&job->seq, 0, sizeof(job->seq));
+    job->seq.owner = job;
+
+    return job;
+}
+
+
+static void
+hymt_host_job_link(hymt_host_t *host, hymt_host_job_t *job)
+{
+    job->next = NULL;
+    job->prev = host->last;
+
+    if (host->last != NULL) {
+        host->last->next = job;
+
+    } else {
+        host->first = job;
+    }
+
+    host->last = job;
+
+    if (job->job.deadline_ns != 0) {
+        host->nearest = hymt_min(host->nearest, job->job.deadline_ns);
+    }
+}
+
+
+/* Out of the list and onto the free one, buffers and all. */
+static void
+hymt_host_job_unlink(hymt_host_t *host, hymt_host_job_t *job)
+{
+    if (job->prev != NULL) {
+        job->prev->next = job->next;
+
+    } else {
+        host->first = job->next;
+    }
+
+    if (job->next != NULL) {
+        job->next->prev = job->prev;
+
+    } else {
+        host->last = job->prev;
+    }
+
+    job->next = host->free;
+    host->free = job;
+}
+
+
+/* The model loads: the text must leave the scratch memory. */
+static void
+hymt_host_keep(hymt_host_t *host, hymt_host_job_t *job)
+{
+    char      *text;
+    size_t     n;
+    uint32_t   i;
+
+    for (i = 0, n = 0; i < HYMT_N_PARTS; i++) {
+        n += job->job.part_len[i];
+    }
+
+    text = hymt_host_grow(job->text, &job->text_cap, n + 1, 1);
+
+    if (text == NULL) {
+        hymt_host_answer(host, job, HYMT_RESULT_UNAVAILABLE,
+                         "the engine host has no memory");
+        return;
+    }
+
+    job->text = text;
+    memcpy(job->text, host->scratch_text, n);
+
+    for (i = 0, n = 0; i < HYMT_N_PARTS; i++) {
+        job->job.part[i] = job->text + n;
+        n += job->job.part_len[i];
+    }
+
+    host->n_waiting++;
+}
+
+
+void
+hymt_host_admit_all(hymt_host_t *host)
+{
+    hymt_host_job_t  *job, *next;
+
+    host->n_waiting = 0;
+
+    for (job = host->first; job != NULL; job = next) {
+        next = job->next;
+        hymt_host_admit(host, job);
+    }
+}
+
+
+static void
+hymt_host_admit(hymt_host_t *host, hymt_host_job_t *job)
+{
+    hymt_error_t   err;
+    hymt_status_t  rc;
+
+    if (hymt_host_check(host, &job->job, &err) != HYMT_OK) {
+        hymt_host_answer(host, job, HYMT_RESULT_BAD_INPUT, err.text);
+        return;
+    }
+
+    rc = hymt_host_prompt(host, job, &err);
+
+    if (rc != HYMT_OK) {
+        hymt_host_answer(host, job, rc == HYMT_TOO_LONG
+                                    ? HYMT_RESULT_TOO_LONG
+                                    : rc == HYMT_AGAIN
+                                      ? HYMT_RESULT_UNAVAILABLE
+                                      : HYMT_RESULT_BAD_INPUT,
+                         err.text);
+        return;
+    }
+
+    hymt_host_submit(host, job);
+}
+
+
+static hymt_status_t
+hymt_host_check(hymt_host_t *host, const hymt_job_t *job, hymt_error_t *err)
+{
+    size_t  bad;
+
+    if (job->part_len[HYMT_PART_TEXT] == 0) {
+        return hymt_fail(err, "the text is empty");
+    }
+
+    if (!hymt_utf8_check(job->part[HYMT_PART_TEXT],
+                         job->part_len[HYMT_PART_TEXT], &bad))
+    {
+        return hymt_fail(err, "the text is not UTF-8 at byte %zu", bad);
+    }
+
+    if (job->src != HYMT_LANG_NONE
+        && hymt_host_check_lang(host, "source", job->src, err) != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    if (hymt_host_check_lang(host, "target", job->tgt, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    return hymt_sampling_check(&job->sampling, err);
+}
+
+
+static hymt_status_t
+hymt_host_check_lang(hymt_host_t *host, const char *what, int32_t lang,
+    hymt_error_t *err)
+{
+    char  list[HYMT_REASON_MAX];
+
+    if (lang < 0 || lang >= HYMT_N_LANGS) {
+        return hymt_fail(err, "%s language %d is none of 0 to %d", what, lang,
+                         HYMT_N_LANGS - 1);
+    }
+
+    if (host->languages >> lang & 1) {
+        return HYMT_OK;
+    }
+
+    (void) hymt_lang_list(host->languages, list, sizeof(list));
+
+    return hymt_fail(err, "the model does not know %s as a %s language; it"
+                     " knows %s", hymt_langs[lang].english, what, list);
+}
+
+
+/*
+ * Fills ids and the sequence.  HYMT_ERROR: the text; HYMT_TOO_LONG; HYMT_AGAIN:
+ * no memory.
+ */
+static hymt_status_t
+hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
+{
+    size_t          n, n_text;
+    uint32_t       *ids, max_new;
+    hymt_status_t   rc;
+
+    rc = hymt_prompt_build(host->prompter, host->enc, job->job.src,
+                           job->job.tgt, job->job.part[HYMT_PART_TEXT],
+                           job->job.part_len[HYMT_PART_TEXT],
+                           host->scratch_ids, host->scratch_cap, &n, &n_text,
+                           err);
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    rc = hymt_host_fit(host, &job->job, n, n_text, &max_new, err);
+
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    ids = hymt_host_grow(job->ids, &job->ids_cap, n + max_new,
+                         sizeof(uint32_t));
+    if (ids == NULL) {
+        (void) hymt_fail(err, "the engine host has no memory");
+        return HYMT_AGAIN;
+    }
+
+    job->ids = ids;
+    memcpy(job->ids, host->scratch_ids, n * sizeof(uint32_t));
+
+    job->seq.prompt = job->ids;
+    job->seq.n_prompt = (uint32_t) n;
+    job->seq.out = job->ids + n;
+    job->seq.max_new = max_new;
+    job->seq.sampling = job->job.sampling;
+    job->seq.stop = host->stops;
+    job->seq.n_stop = host->n_stops;
+
+    return HYMT_OK;
+}
+
+
+/* How many tokens the output may have. */
+static hymt_status_t
+hymt_host_fit(hymt_host_t *host, const hymt_job_t *job, uint64_t n,
+    uint64_t n_text, uint32_t *max_new, hymt_error_t *err)
+{
+    uint64_t                    context, pool, least, want, frame;
+    const hymt_engine_stats_t  *stats;
+
+    stats = hymt_engine_stats(host->engine);
+    context = atomic_load_explicit(&stats->context, memory_order_relaxed);
+    pool = atomic_load_explicit(&stats->kv_blocks, memory_order_relaxed);
+    pool *= HYMT_KV_BLOCK;
+    context = hymt_min(context, pool);
+
+    want = job->max_tokens != 0 ? job->max_tokens
+                                : HYMT_CAP_FACTOR * n_text + HYMT_CAP_EXTRA;
+
+    least = hymt_min((uint64_t) HYMT_MIN_OUTPUT, context / 32);
+    least = hymt_min(hymt_max(least, 1), want);
+
+    if (n + least > context) {
+        frame = n - hymt_min(n, n_text) + least;
+
+        (void) hymt_fail(err, "the text is %llu tokens; the context of %llu"
+                         " leaves room for %llu: split it",
+                         (unsigned long long) n_text,
+                         (unsigned long long) context,
+                         (unsigned long long) (context
+                                               - hymt_min(context, frame)));
+        return HYMT_TOO_LONG;
+    }
+
+    *max_new = (uint32_t) hymt_min(want, context - n);
+
+    return HYMT_OK;
+}
+
+
+static void
+hymt_host_submit(hymt_host_t *host, hymt_host_job_t *job)
+{
+    uint32_t       state;
+    hymt_error_t   err;
+    hymt_status_t  rc;
+
+    rc = hymt_engine_submit(host->engine, &job->seq, &err);
+
+    if (rc == HYMT_OK) {
+        job->running = true;
+
+    } else if (rc == HYMT_AGAIN) {
+        hymt_host_answer(host, job, HYMT_RESULT_FULL,
+                         "the engine has no room for more");
+
+    } else {
+        /* a token outside of the vocabulary: the text's; else the engine's */
+
+        state = atomic_load_explicit(&hymt_engine_stats(host->engine)->state,
+                                     memory_order_acquire);
+
+        hymt_host_answer(host, job, state == HYMT_ENGINE_READY
+                                    ? HYMT_RESULT_BAD_INPUT
+                                    : HYMT_RESULT_UNAVAILABLE,
+                         err.text);
+    }
+}
+
+
+/* Ends a job from outside; the engine has to let go first. */
+void
+hymt_host_cancel(hymt_host_t *host, hymt_host_job_t *job, uint32_t code)
+{
+    if (job->running) {
+        if (job->verdict == HYMT_N_RESULTS) {
+            job->verdict = code;
+            hymt_engine_cancel(host->engine, &job->seq);
+        }
+
+        return;
+    }
+
+    host->n_waiting--;
+
+    hymt_host_answer(host, job, code, code == HYMT_RESULT_TIMEOUT
+                     ? "its time was over while the model was loading" : NULL);
+}
+
+
+void
+hymt_host_news(hymt_host_t *host, hymt_seq_t *seq)
+{
+    uint32_t          finish;
+    hymt_host_job_t  *job;
+
+    job = seq->owner;
+    finish = atomic_load_explicit(&seq->finish, memory_order_acquire);
+
+    if (job->verdict == HYMT_N_RESULTS) {
+        hymt_host_text(host, job, finish != HYMT_FINISH_NONE);
+    }
+
+    if (finish != HYMT_FINISH_NONE) {
+        hymt_host_finish(host, job, finish);
+    }
+}
+
+
+/* Turns what has come into text, in the client's arena. */
+static void
+hymt_host_text(hymt_host_t *host, hymt_host_job_t *job, bool ended)
+{
+    char           *out;
+    size_t          n;
+    uint32_t        cap, n_out;
+    hymt_status_t   rc;
+
+    out = hymt_server_out(host->server, job->lane, job->slot, &cap);
+    n_out = atomic_load_explicit(&job->seq.n_out, memory_order_acquire);
+
+    rc = HYMT_OK;
+
+    while (job->n_seen < n_out) {
+        rc = hymt_detok_push(host->tok, &job->detok,
+                             job->seq.out[job->n_seen], out + job->text_len,
+                             cap - job->text_len, &n);
+        if (rc != HYMT_OK) {
+            break;
+        }
+
+        job->text_len += (uint32_t) n;
+        job->n_seen++;
+    }
+
+    if (rc == HYMT_OK && ended) {
+        rc = hymt_detok_end(&job->detok, out + job->text_len,
+                            cap - job->text_len, &n);
+        job->text_len += rc == HYMT_OK ? (uint32_t) n : 0;
+    }
+
+    if (rc != HYMT_OK) {
+        job->full = true;
+        job->verdict = HYMT_RESULT_OK;
+
+        if (!ended) {
+            hymt_engine_cancel(host->engine, &job->seq);
+        }
+    }
+
+    if (!ended) {
+        hymt_server_progress(host->server, job->lane, job->slot,
+                             job->text_len);
+    }
+}
+
+
+/* The engine has let go. */
+static void
+hymt_host_finish(hymt_host_t *host, hymt_host_job_t *job, uint32_t finish)
+{
+    uint32_t     code;
+    const char  *error;
+
+    error = NULL;
+    code = job->verdict;
+
+    if (code == HYMT_RESULT_TIMEOUT) {
+        error = "its time was over before it was done";
+
+    } else if (code == HYMT_N_RESULTS) {
+
+        if (finish == HYMT_FINISH_STOP || finish == HYMT_FINISH_LENGTH) {
+            code = HYMT_RESULT_OK;
+
+        } else if (finish == HYMT_FINISH_CANCELED) {
+            code = HYMT_RESULT_CANCELED;
+
+        } else if (host->state == HYMT_HOST_STOPPED) {
+            code = HYMT_RESULT_UNAVAILABLE;
+            error = host->reason;
+
+        } else {
+            code = HYMT_RESULT_FAILED;
+            error = hymt_engine_reason(host->engine);
+        }
+    }
+
+    hymt_host_answer(host, job, code, error);
+}
+
+
+void
+hymt_host_answer(hymt_host_t *host, hymt_host_job_t *job, uint32_t code,
+    const char *error)
+{
+    hymt_result_t  r;
+
+    memset(&r, 0, sizeof(r));
+
+    r.code = code;
+    r.prompt_tokens = job->seq.n_prompt;
+    r.completion_tokens = job->n_seen;
+    r.text_len = job->text_len;
+    r.batch = job->seq.batch;
+    r.finish = job->full ? HYMT_FINISH_LENGTH
+               : atomic_load_explicit(&job->seq.finish, memory_order_acquire);
+
+    hymt_host_times(job, &r);
+
+    if (error != NULL) {
+        snprintf(r.error, sizeof(r.error), "%s", error);
+        r.error[hymt_utf8_whole(r.error, strlen(r.error))] = '\0';
+    }
+
+    hymt_server_done(host->server, job->lane, job->slot, &r);
+    hymt_host_job_unlink(host, job);
+}
+
+
+/* From the moment the job was taken; a time that never came is 0. */
+static void
+hymt_host_times(const hymt_host_job_t *job, hymt_result_t *r)
+{
+    const hymt_seq_t  *s;
+
+    s = &job->seq;
+
+    r->total_ns = hymt_now_ns() - job->t_taken;
+
+    if (s->t_start > job->t_taken) {
+        r->queue_ns = s->t_start - job->t_taken;
+    }
+
+    if (s->t_first > job->t_taken) {
+        r->first_ns = s->t_first - job->t_taken;
+    }
+}
+
+
+void
+hymt_host_jobs_free(hymt_host_t *host)
+{
+    hymt_host_job_t  *job, *next;
+
+    for (job = host->free; job != NULL; job = next) {
+        next = job->next;
+        free(job->text);
+        free(job->ids);
+        free(job);
+    }
+
+    host->free = NULL;
+}
+
+
+/*
+ * Room for want > 0 elements; what was in buf is not kept.  NULL: no memory,
+ * buf is as it was.
+ */
+static void *
+hymt_host_grow(void *buf, size_t *cap, size_t want, size_t size)
+{
+    void  *p;
+
+    if (want <= *cap) {
+        return buf;
+    }
+
+    want = hymt_max(want, *cap * 2);
+
+    p = malloc(want * size);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    free(buf);
+    *cap = want;
+
+    return p;
+}
