@@ -410,6 +410,7 @@ hymt_onig_class_escape(hymt_onig_t *o, hymt_onig_item_t *kind,
         return HYMT_OK;
 
     case 'p':
+    case 'P':
         if (hymt_onig_property(o, name, &negative) != HYMT_OK) {
             return HYMT_ERROR;
         }

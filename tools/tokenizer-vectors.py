@@ -4,7 +4,7 @@
   tokenizer-vectors.py --check 200000 build/tokenize-lines
       generates texts in many scripts, adversarial Unicode among them, and
       compares ids
-  tokenizer-vectors.py --write t/data/tokenizer.txt --count 4000
+  tokenizer-vectors.py --write t/data/tokenizer.txt
       writes lines of "text in hexadecimal, tab, ids" for t/unit/tokenizer_test.c
   tokenizer-vectors.py --prompts t/data/prompts.txt
       writes lines of "family, source, target, text in hexadecimal, ids" for
@@ -130,6 +130,11 @@ def plain_tokenizer(model):
     return Tokenizer.from_str(json.dumps(data))
 
 
+def header(model):
+    size = os.path.getsize(os.path.join(model, "tokenizer.json"))
+    return f"# {model}/tokenizer.json {size} bytes\n"
+
+
 def batches(rnd, real, count, size=10000):
     while count > 0:
         n = min(size, count)
@@ -159,6 +164,7 @@ def check(args, rnd, real):
 def write(args, rnd, real):
     tok = plain_tokenizer(args.model)
     with open(args.write, "w", encoding="ascii", newline="\n") as f:
+        f.write(header(args.model))
         for texts in batches(rnd, real, args.count):
             for t, e in zip(texts, tok.encode_batch(texts, add_special_tokens=False)):
                 f.write(t.encode().hex() + "\t" + " ".join(map(str, e.ids)) + "\n")
@@ -197,6 +203,7 @@ def prompts(args):
     plain = plain_tokenizer(args.model)
     whole = 0
     with open(args.prompts, "w", encoding="ascii", newline="\n") as f:
+        f.write(header(args.model))
         for family, (chinese, english) in INSTRUCTIONS.items():
             for src, tgt in PAIRS:
                 for source in SOURCES:
@@ -222,7 +229,7 @@ def main():
     p.add_argument("--check", type=int, metavar="N", help="texts to compare")
     p.add_argument("program", nargs="?", help="build/tokenize-lines, for --check")
     p.add_argument("--write", metavar="FILE", help="write text vectors")
-    p.add_argument("--count", type=int, default=4000, help="how many (default %(default)s)")
+    p.add_argument("--count", type=int, default=2000, help="how many (default %(default)s)")
     p.add_argument("--prompts", metavar="FILE", help="write prompt vectors")
     p.add_argument("--real", metavar="FILE", help="real text, one a line, to mix in")
     p.add_argument("--seed", type=int, default=1)
