@@ -291,14 +291,13 @@ sub leaving {
 }
 
 
-# The worker that holds something open (eventfd, memory) can't be told from
-# outside, but a process's threads can be counted: the engine's host has more.
+# How many threads of a process have a name that matches (all, without one).
 sub threads {
-    my ($self, $pid) = @_;
+    my ($self, $pid, $name) = @_;
 
-    my @threads = glob "/proc/$pid/task/*";
+    my @names = map { Hymt::Process::slurp($_) } glob "/proc/$pid/task/*/comm";
 
-    return scalar @threads;
+    return scalar grep { !defined $name || /$name/ } @names;
 }
 
 

@@ -1,0 +1,133 @@
+# Reload: both generations work side by side, nothing fails, counters go on, the
+# old worker 0 leaves last; a broken configuration leaves the old one at work.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Hymt::Server;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $RELOADS = $ENV{HYMT_LONG} ? 20 : 4;
+
+my $CONF = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 512; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model demo { path @PATH@; threads 1; max_batch 8; context 512; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+my $s = Hymt::Server->new(conf => $CONF =~ s/\@PATH\@/%%MODEL%%/r,
+                          timeout => 60);
+
+$s->start();
+ok($s->wait_ready('/status'), 'ready');
+
+my $one = $s->http_json('/translate', { text => 'Open the file.',
+                                        tgt_lang => 'de' });
+my $many = $s->http_json('/translate', {
+    text => [map { "Open the file number $_, please." } 1 .. 60],
+    tgt_lang => 'de',
+});
+
+my $want = $s->send($one)->{json}{translation};
+my $sent = 1;
+my $answered = 1;
+
+# a reload each time while requests of both kinds are on their way
+
+for my $i (1 .. $RELOADS) {
+    my @old = $s->workers();
+    my @socks = map { $s->open($many) } 1 .. 4;
+
+    sleep(0.05);
+    $s->signal('HUP');
+
+    my @responses = $s->send_many([($one) x 20]);
+
+    push @responses, map { $s->read_response($_) } @socks;
+
+    $sent += @responses;
+    $answered += grep { $_->{status} && $_->{status} == 200 } @responses;
+
+    is(scalar(grep { ($_->{json}{translation} || '') eq $want }
+                   @responses[0 .. 19]), 20, "reload $i: short ones as before");
+    is(scalar(grep { ref $_->{json}{translation}
+                     && @{$_->{json}{translation}} == 60 }
+                   @responses[20 .. 23]), 4, "reload $i: long ones whole");
+
+    my %old = map { $_ => 1 } @old;
+
+    ok($s->wait_until(20, sub {
+        my @now = grep { $_->{title} =~ /worker process/ } $s->children();
+        return @now == 2 && !grep { $old{$_->{pid}} } @now;
+    }), "reload $i: the old workers have gone");
+}
+
+is($answered, $sent, 'every request was answered with 200');
+
+my $status = $s->get('/status')->{json};
+
+is($status->{counters}{answered}, $answered, 'counters survive reloads');
+is($status->{models}[0]{queue}{in_flight}, 0, 'nothing is left in flight');
+
+# an idle worker 0 stays while the other one still has work
+
+SKIP: {
+    my @hosts = grep { $s->threads($_, qr/^hymt-/) } $s->workers();
+
+    is(scalar(@hosts), 1, 'one worker has the engine');
+
+    my @others = grep { $_ != $hosts[0] } $s->workers();
+    my $held = $s->open(substr($many, 0, -10));
+
+    # whoever got that connection: the body ends only after the reload
+
+    sleep(0.1);
+    ok($s->reload(), 'reloaded');
+    sleep(0.5);
+
+    $s->write($held, substr($many, -10));
+
+    is($s->read_response($held)->{status}, 200,
+       'a body that ends after the reload is translated by the old engine');
+
+    ok($s->wait_until(20, sub { !kill(0, $hosts[0]) && !kill(0, $others[0]) }),
+       'then the old workers leave');
+}
+
+# refused configurations
+
+for my $case (
+    ['/nowhere', qr/hymt_model "demo" in .*\/nowhere/],
+    ['%%DIR%%/html', qr/hymt_model "demo" in .*config\.json/],
+) {
+    my ($path, $message) = @$case;
+    my $from = $s->log_size();
+
+    $s->allow_alerts(qr/hymt_model "demo" in /);
+    $s->write_conf($CONF =~ s/\@PATH\@/$path/r);
+    $s->signal('HUP');
+
+    ok($s->wait_log($message, 10, $from), "path $path is refused by name");
+    is($s->send($one)->{json}{translation}, $want, 'the old one goes on');
+}
+
+# and a better one is taken
+
+$s->write_conf($CONF =~ s/\@PATH\@/%%MODEL%%/r);
+ok($s->reload(), 'the next reload works');
+is($s->send($one)->{json}{translation}, $want, 'and translates');
+
+$s->finish();
+done_testing();

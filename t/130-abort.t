@@ -1,0 +1,140 @@
+# Clients that leave: before, during and after; everything is freed and the work
+# stops at the next step.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Hymt::Server;
+use IO::Socket;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $N = $ENV{HYMT_LONG} ? 2000 : 150;
+
+my $s = Hymt::Server->new(timeout => 60, conf => <<'END');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model demo { path %%MODEL%%; threads 1; max_batch 4; context 1024; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /stubborn {
+            hymt_translate demo;
+            hymt_ignore_client_abort on;
+        }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+$s->start();
+ok($s->wait_ready('/status'), 'ready');
+
+sub idle {
+    my ($limit) = @_;
+
+    return $s->wait_until($limit, sub {
+        my $j = $s->get('/status')->{json};
+        my $m = $j->{models}[0];
+
+        return $m->{queue}{in_flight} == 0 && $m->{queue}{running} == 0
+               && $m->{queue}{waiting} == 0 && $m->{kv}{blocks_used} == 0
+               && !grep { $_ } @{$j->{buffers}{used}};
+    });
+}
+
+my $long = $s->http_json('/translate', {
+    text => [map { "Open the file number $_ and close it again." } 1 .. 900],
+    tgt_lang => 'de',
+});
+
+# before: in the middle of the head, of the body, right after it
+
+for my $part (20, length($long) - 5000, length($long)) {
+    close $s->open(substr($long, 0, $part)) for 1 .. 5;
+}
+
+ok(idle(10), 'before: all is given back');
+
+# during
+
+my @socks = map { $s->open($long) } 1 .. 4;
+
+ok($s->wait_until(5, sub {
+    $s->get('/status')->{json}{models}[0]{queue}{running} > 0
+}), 'during: work is running');
+
+my $steps = $s->get('/status')->{json}{models}[0]{work};
+
+close $_ for @socks;
+
+ok(idle(2), 'during: all is given back within two seconds, not after'
+            . ' thousands of texts');
+
+my $status = $s->get('/status')->{json};
+
+cmp_ok($status->{counters}{canceled}, '>=', 4, 'during: counted as canceled');
+
+my $was = $status->{models}[0]{work}{steps};
+
+sleep(0.3);
+is($s->get('/status')->{json}{models}[0]{work}{steps}, $was,
+   'during: the engine rests');
+
+like($s->access_log(), qr/ 499 /, 'during: the access log says 499');
+
+# half-closed: taken for gone, unless told otherwise
+
+my $one = { text => 'Open the file.', tgt_lang => 'de' };
+
+my $half = $s->open($s->http_json('/stubborn', {
+    text => [map { "Open the file number $_." } 1 .. 40], tgt_lang => 'de' }));
+
+shutdown($half, 1);
+is($s->read_response($half)->{status}, 200,
+   'hymt_ignore_client_abort: half-closed and still answered');
+
+# ignoring aborts, the work goes on to its end
+
+$was = $s->get('/status')->{json}{counters}{answered};
+my $gone = $s->open($s->http_json('/stubborn', {
+    text => [map { "Close the file number $_." } 1 .. 60], tgt_lang => 'de' }));
+sleep(0.05);
+close $gone;
+
+ok($s->wait_until(20, sub {
+    $s->get('/status')->{json}{counters}{answered} == $was + 1
+}), 'hymt_ignore_client_abort: worked to its end for nobody');
+
+# many, at random times
+
+srand(7);
+
+for my $i (1 .. $N) {
+    my $sock = $s->open($i % 3 ? $s->http_json('/translate', $one) : $long);
+
+    sleep(rand(0.01));
+    close $sock;
+}
+
+ok(idle(10), "$N aborts at random times: all is given back");
+
+is($s->json('/translate', $one)->{status}, 200, 'and it still translates');
+
+# after: keep-alive goes on
+
+my $keep = $s->open(join '', map { $_ =~ s/Connection: close\r\n//r }
+                             $s->http_json('/translate', $one));
+sleep(1);
+$s->write($keep, $s->http_json('/translate', $one));
+
+my $both = $s->read_response($keep);
+is($both->{status}, 200, 'after: a second request on the same connection');
+
+$s->finish();
+done_testing();
