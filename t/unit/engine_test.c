@@ -974,6 +974,56 @@ test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
 }
 
 
+/* Through a backend that computes: alone and together, greedy and sampled. */
+static void
+test_backend(const char *name)
+{
+    static seq_t  alone[12], together[12];
+
+    uint32_t               i, j, same;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    p.ops = NULL;
+    p.backend = name;
+    p.threads = 2;
+    engine = start(&p);
+
+    is_int(state(engine), HYMT_ENGINE_READY, "backend %s: %s", name,
+           hymt_engine_reason(engine));
+
+    for (i = 0; i < 12; i++) {
+        fill(&alone[i], 1 + roll(60), 1 + roll(30));
+        alone[i].s.sampling.temperature = i % 2 ? 1 : 0;
+
+        together[i] = alone[i];
+        together[i].s.prompt = together[i].prompt;
+        together[i].s.out = together[i].out;
+
+        hymt_engine_submit(engine, &alone[i].s, &err);
+        wait_finished(engine, 1);
+    }
+
+    for (i = 0; i < 12; i++) {
+        hymt_engine_submit(engine, &together[i].s, &err);
+    }
+
+    wait_finished(engine, 12);
+
+    for (i = 0, same = 0; i < 12; i++) {
+        j = atomic_load(&alone[i].s.n_out);
+        same += atomic_load(&together[i].s.n_out) == j
+                && memcmp(alone[i].out, together[i].out, 4 * j) == 0;
+    }
+
+    is_int(same, 12, "12 sequences give the same tokens alone and together");
+
+    hymt_engine_stop(engine);
+}
+
+
 int
 main(void)
 {
@@ -1003,6 +1053,8 @@ main(void)
     test_idle();
     test_signals();
     test_pace();
+    test_backend("cpu");
+    test_backend("ref");
     test_stress(1, N_OUT, 40000);
     test_stress(2, N_OUT, 40000);
     test_stress(1, 1, 20000);
