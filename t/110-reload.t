@@ -57,6 +57,10 @@ for my $i (1 .. $RELOADS) {
 
     push @responses, map { $s->read_response($_) } @socks;
 
+    # NGINX lingers until the client closes too
+
+    close $_ for @socks;
+
     $sent += @responses;
     $answered += grep { $_->{status} && $_->{status} == 200 } @responses;
 
@@ -101,6 +105,7 @@ SKIP: {
 
     is($s->read_response($held)->{status}, 200,
        'a body that ends after the reload is translated by the old engine');
+    close $held;
 
     ok($s->wait_until(20, sub { !kill(0, $hosts[0]) && !kill(0, $others[0]) }),
        'then the old workers leave');

@@ -60,6 +60,8 @@ sub work {
 
     my @responses = map { $s->read_response($_) } @socks;
 
+    close $_ for @socks;
+
     is(scalar(grep { $_->{status} && $_->{status} == 200 } @responses), 6,
        'QUIT: all that was running is answered');
     ok($s->wait_until(10, sub { !kill(0, $s->master() || -1) || !$s->master() }),
