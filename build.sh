@@ -448,8 +448,7 @@ demo_translate() {
     code=$(curl -s -m 60 -o "$out" -w '%{http_code}' "$url" \
                -H 'Content-Type: application/json' -d "$DEMO_BODY" || true)
 
-    cat "$out" 2>/dev/null || true
-    echo
+    echo "$(cat "$out" 2>/dev/null || true)"
 
     if [ "$code" != 200 ]; then
         demo_failed "$dir" "the answer is $code, not 200"
