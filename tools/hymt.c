@@ -12,6 +12,7 @@
 
 /* One line a command, in the order of the list that --help prints. */
 #define HYMT_COMMANDS(command)                                                \
+    command(translate)                                                        \
     command(inspect)                                                          \
     command(tokenize)
 
