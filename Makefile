@@ -124,6 +124,11 @@ $(BUILD)/unit-san/%: t/unit/%.c $(BUILD)/libhymt-san.a
 	$(CC) $(FLAGS) $(SAN) -It/unit -MMD -MF $@.d -MP $< \
 	    $(BUILD)/libhymt-san.a $(LIBS) -o $@
 
+# for tools/tokenizer-vectors.py
+
+$(BUILD)/tokenize-lines: tools/tokenize-lines.c $(BUILD)/libhymt.a
+	$(CC) $(FLAGS) $^ $(LIBS) -o $@
+
 fuzz: $(FUZZ)
 
 $(BUILD)/cov/%.o: %.c

@@ -97,8 +97,9 @@ hymt_encode(hymt_encoder_t *enc, const char *text, size_t len, uint32_t *ids,
     *n = 0;
 
     if (len > HYMT_MAX_TEXT) {
-        return hymt_fail(err, "the text has %zu bytes, the tokenizer takes at"
+        (void) hymt_fail(err, "the text has %zu bytes, the tokenizer takes at"
                          " most %zu at a time", len, HYMT_MAX_TEXT);
+        return HYMT_TOO_LONG;
     }
 
     if (!hymt_utf8_check(text, len, &bad)) {

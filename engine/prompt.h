@@ -6,9 +6,8 @@
  * recognised by the special tokens present ("<｜hy_User｜>" or
  * "<|startoftext|>").  The ids equal what Hugging Face gives for the whole
  * (apply_chat_template with add_generation_prompt, then the tokenizer without
- * parsing added tokens inside the user's text): only the part that following
- * text cannot change is precompiled, the instruction's tail is tokenised
- * together with the text.
+ * parsing added tokens inside the user's text): only the template's tokens are
+ * placed by id, the instruction and the text are tokenised as one string.
  *
  * Thread: a prompter is immutable after creation.
  */
@@ -89,7 +88,8 @@ hymt_status_t hymt_prompt_build(const hymt_prompter_t *prompter,
 
 /*
  * Tokens that end the output: the config's, and the template family's by text
- * (only those the tokenizer has and that lie inside the vocabulary).
+ * (only added tokens of the tokenizer that lie inside the vocabulary: some
+ * config.json files name ordinary text, such as "$").
  */
 const uint32_t *hymt_prompter_stops(const hymt_prompter_t *prompter,
     uint32_t *n);

@@ -6,7 +6,9 @@
  * null, NFC, NFKC, NFD, NFKD or a Sequence of those; pre_tokenizer ByteLevel,
  * Split (Regex or String pattern, behaviors Isolated, Removed,
  * MergedWithPrevious, MergedWithNext, Contiguous, invert) or a Sequence of
- * those; added_tokens.  Anything else is refused by name.  post_processor,
+ * those; added_tokens; decoder null or ByteLevel.  Anything else is refused by
+ * name, constructs of a regular expression too that PCRE2 takes differently
+ * from Oniguruma, which Hugging Face compiles them with.  post_processor,
  * truncation and padding are ignored: the chat template places every special
  * token.
  *
@@ -14,8 +16,9 @@
  * special or not, ever matches in it, so user text cannot become a control
  * token.
  *
- * Limits: file 64 MiB, vocabulary 2^20; PCRE2 runs with JIT and match and
- * depth limits; encoding is O(n log n) in the length of one pre-token.
+ * Limits: file 64 MiB, vocabulary 2^20, 16 MiB of text at a time; PCRE2 runs
+ * with JIT (without where the system forbids it) and match and depth limits;
+ * encoding is O(n log n) in the length of one pre-token.
  *
  * Thread: a tokenizer is immutable after loading and may be shared; an encoder
  * holds the scratch memory of one thread.
@@ -73,8 +76,9 @@ void hymt_encoder_free(hymt_encoder_t *enc);
  * sets *n to how many were written.
  *
  * Returns HYMT_TOO_LONG when they are more than cap (the error says how many
- * bytes were reached), HYMT_ERROR on invalid UTF-8, a regex limit or no
- * memory.  Scratch memory grows to the largest input and is reused.
+ * bytes were reached) or the text is over the limit, HYMT_ERROR on invalid
+ * UTF-8, a regex limit or no memory.  Scratch memory grows to the largest
+ * input and is reused.
  */
 hymt_status_t hymt_encode(hymt_encoder_t *enc, const char *text, size_t len,
     uint32_t *ids, size_t cap, size_t *n, hymt_error_t *err);

@@ -199,7 +199,7 @@ test_invalid(hymt_encoder_t *enc)
     }
 
     is_int(hymt_encode(enc, "a", HYMT_MAX_TEXT + 1, ids, MAX_IDS, &n, &err),
-           HYMT_ERROR, "a text over the limit");
+           HYMT_TOO_LONG, "a text over the limit");
 }
 
 
@@ -450,6 +450,9 @@ main(void)
     hymt_encoder_t    *enc;
     hymt_tokenizer_t  *tok;
 
+    tok = NULL;
+    enc = NULL;
+
     if (hymt_tokenizer_load(MODEL, &tok, &err) != HYMT_OK
         || hymt_encoder_create(tok, &enc, &err) != HYMT_OK)
     {
@@ -463,6 +466,8 @@ main(void)
     test_control_text(tok, enc);
     test_times(enc);
     test_vectors(tok, enc, false);
+    test_time(enc, "spaces, without JIT", " ");
+    test_time(enc, "marks, without JIT", "\xcc\x81\xcc\x96");
 
     hymt_encoder_free(enc);
     hymt_tokenizer_free(tok);
