@@ -109,7 +109,11 @@ sub wait_pid {
     my $end = time() + $limit;
 
     while (time() < $end) {
-        return 1 if $self->master();
+
+        if ($self->master()) {
+            $self->{started} = time();
+            return 1;
+        }
 
         if ($self->{child} && waitpid($self->{child}, WNOHANG)) {
             $self->{exit_code} = $? >> 8;
@@ -187,6 +191,12 @@ sub stop {
     delete $running{$self};
 
     return 0 if !$pid;
+
+    # a signal that comes before NGINX first waits for events is seen only at
+    # the next one
+
+    my $early = ($self->{started} || 0) + 0.2 - time();
+    sleep($early) if $early > 0;
 
     for my $try ([$signal || 'QUIT', $limit || 10], ['TERM', 5], ['KILL', 5]) {
         kill $try->[0], $pid;
