@@ -206,6 +206,8 @@ struct ngx_http_hymt_call_s {
     /* the query string, for text/plain: a malloc'ed copy */
     ngx_str_t                   args;
 
+    ngx_thread_pool_t          *pool;
+
     /* filled by the parser, read by everyone after */
     ngx_http_hymt_item_t       *items;
     ngx_uint_t                  n_items;
@@ -271,6 +273,9 @@ ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
 ngx_uint_t ngx_http_hymt_buffers_full(void);
 
+/* this turn of the event loop has taken its share of bodies */
+ngx_uint_t ngx_http_hymt_turn_spent(void);
+
 ngx_int_t ngx_http_hymt_submit(ngx_http_hymt_item_t *item);
 void ngx_http_hymt_cancel(ngx_http_hymt_item_t *item);
 
@@ -300,6 +305,8 @@ void ngx_http_hymt_call_item_done(ngx_http_hymt_item_t *item,
     const hymt_result_t *result, const char *text);
 void ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_close(ngx_http_hymt_call_t *call);
+
+/* then NULL: the call is gone when the work is done */
 ngx_int_t ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
     ngx_http_hymt_work_pt work, ngx_http_hymt_work_pt then);
 

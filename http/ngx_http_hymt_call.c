@@ -36,6 +36,7 @@ static void ngx_http_hymt_call_cleanup(void *data);
 static void ngx_http_hymt_call_end(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_call_cancel_items(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_call_free(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_release(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_free_answer(void *data);
 static ngx_uint_t ngx_http_hymt_blank(const char *text, size_t len);
 static void ngx_http_hymt_judge(ngx_http_hymt_item_t *item);
@@ -45,9 +46,10 @@ static void ngx_http_hymt_rendered(ngx_http_hymt_call_t *call);
 ngx_http_hymt_call_t *
 ngx_http_hymt_call_create(ngx_http_request_t *r)
 {
-    ngx_http_cleanup_t        *cln;
-    ngx_http_hymt_call_t      *call;
-    ngx_http_hymt_loc_conf_t  *hlcf;
+    ngx_http_cleanup_t         *cln;
+    ngx_http_hymt_call_t       *call;
+    ngx_http_hymt_loc_conf_t   *hlcf;
+    ngx_http_hymt_main_conf_t  *hmcf;
 
     cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
@@ -61,8 +63,11 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
 
     hlcf = ngx_http_get_module_loc_conf(r, ngx_http_hymt_module);
 
+    hmcf = ngx_http_get_module_main_conf(r, ngx_http_hymt_module);
+
     call->r = r;
     call->conf = hlcf;
+    call->pool = hmcf->pool;
     call->model = hlcf->model;
     call->log = r->connection->log;
 
@@ -164,13 +169,10 @@ ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
     ngx_http_hymt_work_pt work, ngx_http_hymt_work_pt then)
 {
 #if (NGX_THREADS)
-    ngx_thread_task_t          *task;
-    ngx_http_hymt_task_t       *ctx;
-    ngx_http_hymt_main_conf_t  *hmcf;
+    ngx_thread_task_t     *task;
+    ngx_http_hymt_task_t  *ctx;
 
-    hmcf = ngx_http_get_module_main_conf(call->r, ngx_http_hymt_module);
-
-    if (size > NGX_HTTP_HYMT_INLINE && hmcf->pool != NULL) {
+    if (size > NGX_HTTP_HYMT_INLINE && call->pool != NULL) {
 
         /* malloc'ed: it may outlive the request and its pool */
 
@@ -190,19 +192,24 @@ ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
         task->event.handler = ngx_http_hymt_task_done;
         task->event.data = task;
 
-        if (ngx_thread_task_post(hmcf->pool, task) != NGX_OK) {
+        if (ngx_thread_task_post(call->pool, task) != NGX_OK) {
             ngx_free(task);
             return NGX_ERROR;
         }
 
-        call->busy = 1;
+        if (then != NULL) {
+            call->busy = 1;
+        }
 
         return NGX_OK;
     }
 #endif
 
     work(call);
-    then(call);
+
+    if (then != NULL) {
+        then(call);
+    }
 
     return NGX_OK;
 }
@@ -234,6 +241,10 @@ ngx_http_hymt_task_done(ngx_event_t *ev)
     then = ctx->then;
 
     ngx_free(task);
+
+    if (then == NULL) {
+        return;
+    }
 
     call->busy = 0;
 
@@ -727,6 +738,7 @@ ngx_http_hymt_call_cleanup(void *data)
     ngx_http_hymt_call_close(call);
 
     call->r = NULL;
+    call->log = ngx_cycle->log;
 
     if (!call->busy) {
         ngx_http_hymt_call_free(call);
@@ -737,9 +749,24 @@ ngx_http_hymt_call_cleanup(void *data)
 static void
 ngx_http_hymt_call_free(ngx_http_hymt_call_t *call)
 {
-    ngx_uint_t  i;
-
     ngx_http_hymt_discharge(call);
+
+    /* a large body may have become very many small pieces */
+
+    if (ngx_http_hymt_call_work(call, call->body_len, ngx_http_hymt_release,
+                                NULL)
+        != NGX_OK)
+    {
+        ngx_http_hymt_release(call);
+    }
+}
+
+
+/* On any thread. */
+static void
+ngx_http_hymt_release(ngx_http_hymt_call_t *call)
+{
+    ngx_uint_t  i;
 
     for (i = 0; i < call->n_items; i++) {
         free(call->items[i].out);

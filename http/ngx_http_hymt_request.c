@@ -297,7 +297,8 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 static void
 ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 {
-    ngx_int_t  rc;
+    ngx_int_t     rc;
+    ngx_event_t  *rev;
 
     for ( ;; ) {
         if (ngx_http_hymt_take_bufs(r, call) != NGX_OK) {
@@ -307,6 +308,17 @@ ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
         if (!r->reading_body) {
             break;
+        }
+
+        if (ngx_http_hymt_turn_spent()) {
+
+            /* others first; what has come already gives no second event */
+
+            r->read_event_handler = ngx_http_hymt_read_event_handler;
+            rev = r->connection->read;
+
+            ngx_post_event(rev, &ngx_posted_next_events);
+            return;
         }
 
         rc = ngx_http_read_unbuffered_request_body(r);

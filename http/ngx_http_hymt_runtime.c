@@ -20,6 +20,9 @@
 #define NGX_HTTP_HYMT_EVENTS_A_WAKE  64
 #define NGX_HTTP_HYMT_HOLD           50
 
+/* bytes of bodies that one turn of the event loop takes: some 0.2 ms */
+#define NGX_HTTP_HYMT_TURN           (128 * 1024)
+
 
 typedef struct {
     int                             *fds;     /* lane bells, then hosts' */
@@ -49,6 +52,7 @@ typedef struct {
     ngx_queue_t                      calls;   /* admitted, by age */
     ngx_queue_t                      line;    /* of those, wanting slots */
     size_t                           charged;
+    size_t                           turn;    /* of those, since epoll */
 
     ngx_event_t                      more;    /* posted: drain again */
     ngx_event_t                      hold;    /* worker 0 leaves last */
@@ -630,6 +634,7 @@ ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
 
     call->charged += more;
     rt->charged += more;
+    rt->turn += more;
     rt->conf->counters->buffers[rt->lane] = rt->charged;
 
     return NGX_OK;
@@ -646,6 +651,13 @@ ngx_http_hymt_discharge(ngx_http_hymt_call_t *call)
     rt->charged -= call->charged;
     call->charged = 0;
     rt->conf->counters->buffers[rt->lane] = rt->charged;
+}
+
+
+ngx_uint_t
+ngx_http_hymt_turn_spent(void)
+{
+    return ngx_http_hymt_runtime->turn >= NGX_HTTP_HYMT_TURN;
 }
 
 
@@ -1061,6 +1073,7 @@ ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     now = ngx_http_hymt_cpu();
     us = (now - rt->cpu) / 1000;
     rt->cpu = now;
+    rt->turn = 0;
 
     for (i = 0; i < NGX_HTTP_HYMT_LOOP_BUCKETS - 1; i++) {
         if (us <= ngx_http_hymt_loop_us[i]) {

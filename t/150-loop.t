@@ -1,0 +1,69 @@
+# The event loop never waits: thread CPU time between two returns to the kernel,
+# as the workers measure it themselves, while translating and while bodies of
+# 1 MB arrive.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Hymt::Server;
+use Test::More;
+
+my $ROUNDS = $ENV{HYMT_LONG} ? 100 : 16;
+
+my $s = Hymt::Server->new(timeout => 120, log_level => 'notice',
+                          conf => <<'END');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 512; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model demo { path %%MODEL%%; threads 1; max_batch 16; context 512; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; hymt_max_body 2m; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+$s->start();
+ok($s->wait_ready('/status'), 'ready');
+
+my $one = $s->http_json('/translate', { text => 'Open the file.',
+                                        tgt_lang => 'de' });
+
+# a megabyte that parses to its end before it is refused: the last text is empty
+
+my $large = $s->http_json('/translate',
+    '{"tgt_lang": "de", "text": [' . '"' . 'x' x 1000 . '",'
+    . join(',', map { '"' . ('word ' x 200) . '"' } 1 .. 998) . ',""]}');
+
+my (%codes, $texts);
+
+for (1 .. $ROUNDS) {
+    my @r = $s->send_many([($one) x 24, ($large) x 8]);
+
+    $codes{$_->{status} || $_->{error}}++ for @r;
+}
+
+is($codes{200}, 24 * $ROUNDS, 'small ones are translated');
+is($codes{400}, 8 * $ROUNDS, 'bodies of 1 MB are parsed and judged');
+
+my $loop = $s->get('/status')->{json}{event_loop};
+my ($all, $slow) = (0, 0);
+
+for my $bucket (@{$loop->{turns}}) {
+    $all += $bucket->{turns};
+    $slow += $bucket->{turns}
+        if !defined $bucket->{up_to_us} || $bucket->{up_to_us} > 1000;
+}
+
+note("$all turns, $slow over 1 ms, longest $loop->{max_us} us");
+
+cmp_ok($all, '>', 300, 'turns were measured');
+cmp_ok($slow, '<=', $all / 1000, '99.9 % of the turns took at most 1 ms');
+
+$s->finish();
+done_testing();
