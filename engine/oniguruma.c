@@ -4,8 +4,8 @@
  * Hugging Face compiles them with Oniguruma, whose dialect looks alike and
  * differs in places: \s does not hold U+180E, \h is a hexadecimal digit, {2}+
  * is not possessive, \w and \b have another idea of a word, ^ and $ know
- * lines, [ nests inside a class.  Its tables are those of Unicode 16.  Every
- * construct is therefore either one with the same meaning, or written out, or
+ * lines, [ nests inside a class, ss matches U+00DF where case does not count.
+ * Its tables are those of Unicode 16.  Every construct is therefore either one with the same meaning, or written out, or
  * refused by name; nothing passes unread.
  */
 
@@ -36,6 +36,9 @@ typedef struct {
     const char    *begin;
     const char    *p;       /* what is still to be read */
     FILE          *out;
+    uint32_t       depth;       /* of groups */
+    uint32_t       caseless;    /* the depth where (?i: began, or 0 */
+    uint32_t       last;        /* the literal before, in a caseless group */
     hymt_error_t  *err;
 } hymt_onig_t;
 
@@ -48,6 +51,9 @@ typedef enum {
 
 
 static hymt_status_t hymt_onig_pattern(hymt_onig_t *o);
+static void hymt_onig_operator(hymt_onig_t *o);
+static hymt_status_t hymt_onig_put(hymt_onig_t *o, uint32_t point);
+static bool hymt_onig_folds(uint32_t first, uint32_t second);
 static hymt_status_t hymt_onig_group(hymt_onig_t *o);
 static hymt_status_t hymt_onig_repeat(hymt_onig_t *o);
 static bool hymt_onig_number(const char **p, uint32_t *n);
@@ -78,6 +84,7 @@ hymt_oniguruma_translate(const char *pattern, char **out, hymt_error_t *err)
                          HYMT_MAX_PATTERN);
     }
 
+    memset(&o, 0, sizeof(o));
     o.begin = pattern;
     o.p = pattern;
     o.err = err;
@@ -130,23 +137,84 @@ hymt_onig_pattern(hymt_onig_t *o)
             rc = hymt_onig_repeat(o);
             break;
 
-        /* the same in both */
-
         case ')': case '|': case '.': case '^': case '$':
         case '*': case '+': case '?':
-            putc(*o->p++, o->out);
+            hymt_onig_operator(o);
             break;
 
         default:
             rc = hymt_onig_literal(o, &point);
 
             if (rc == HYMT_OK) {
-                fprintf(o->out, "\\x{%x}", point);
+                rc = hymt_onig_put(o, point);
             }
         }
     }
 
     return rc;
+}
+
+
+/* the same in both */
+static void
+hymt_onig_operator(hymt_onig_t *o)
+{
+    if (*o->p != ')') {
+        o->last = 0;
+
+    } else if (o->depth > 0) {
+        if (o->depth == o->caseless) {
+            o->caseless = 0;
+            o->last = 0;
+        }
+
+        o->depth--;
+    }
+
+    putc(*o->p++, o->out);
+}
+
+
+/*
+ * A literal.  Where case does not count Oniguruma matches one character for
+ * several (ss, U+FB06 for st) and PCRE2 does not: only ASCII goes there, and
+ * no two letters that fold to one.
+ */
+static hymt_status_t
+hymt_onig_put(hymt_onig_t *o, uint32_t point)
+{
+    if (o->caseless != 0) {
+
+        if (point >= 0x80 || hymt_onig_folds(o->last, point)) {
+            return hymt_onig_refuse(o, "this in a caseless group, before what"
+                                    " follows,");
+        }
+
+        o->last = point;
+    }
+
+    fprintf(o->out, "\\x{%x}", point);
+
+    return HYMT_OK;
+}
+
+
+static bool
+hymt_onig_folds(uint32_t first, uint32_t second)
+{
+    size_t  i;
+
+    static const char  *const pairs[] = { "ss", "st", "ff", "fi", "fl" };
+
+    for (i = 0; i < hymt_nelts(pairs); i++) {
+        if ((first | 0x20) == (uint32_t) pairs[i][0]
+            && (second | 0x20) == (uint32_t) pairs[i][1])
+        {
+            return true;
+        }
+    }
+
+    return false;
 }
 
 
@@ -169,6 +237,7 @@ hymt_onig_group(hymt_onig_t *o)
 
         fputs("(?:", o->out);
         o->p++;
+        o->depth++;
 
         return HYMT_OK;
     }
@@ -179,6 +248,11 @@ hymt_onig_group(hymt_onig_t *o)
         if (strncmp(o->p, kinds[i], n) == 0) {
             fputs(kinds[i], o->out);
             o->p += n;
+            o->depth++;
+
+            if (kinds[i][2] == 'i' && o->caseless == 0) {
+                o->caseless = o->depth;
+            }
 
             return HYMT_OK;
         }
@@ -213,7 +287,7 @@ hymt_onig_repeat(hymt_onig_t *o)
     }
 
     if (low > HYMT_MAX_REPEAT || high > HYMT_MAX_REPEAT
-        || (has_high && low > high))
+        || (has_high && low > high) || o->caseless != 0)
     {
         return hymt_onig_refuse(o, "this repeat");
     }
@@ -264,6 +338,14 @@ hymt_onig_escape(hymt_onig_t *o)
     char      name[3];
     uint32_t  point;
 
+    /* what sets fold to differs too */
+
+    if (o->caseless != 0 && o->p[1] != '\0'
+        && strchr("sSdDpP", o->p[1]) != NULL)
+    {
+        return hymt_onig_refuse(o, "a set in a caseless group");
+    }
+
     switch (o->p[1]) {
 
     case 's':
@@ -304,9 +386,7 @@ hymt_onig_escape(hymt_onig_t *o)
         return HYMT_ERROR;
     }
 
-    fprintf(o->out, "\\x{%x}", point);
-
-    return HYMT_OK;
+    return hymt_onig_put(o, point);
 }
 
 
@@ -319,7 +399,13 @@ hymt_onig_class(hymt_onig_t *o)
     putc('[', o->out);
     o->p++;
 
+    o->last = 0;
+
     if (*o->p == '^') {
+        if (o->caseless != 0) {
+            return hymt_onig_refuse(o, "a negated class in a caseless group");
+        }
+
         putc('^', o->out);
         o->p++;
     }
@@ -332,6 +418,10 @@ hymt_onig_class(hymt_onig_t *o)
 
         if (hymt_onig_class_item(o, &kind, &low) != HYMT_OK) {
             return HYMT_ERROR;
+        }
+
+        if (o->caseless != 0 && (kind != HYMT_ONIG_POINT || low >= 0x80)) {
+            return hymt_onig_refuse(o, "a set in a caseless group");
         }
 
         if (*o->p != '-' || o->p[1] == ']') {
@@ -347,6 +437,7 @@ hymt_onig_class(hymt_onig_t *o)
         if (kind != HYMT_ONIG_POINT
             || hymt_onig_class_item(o, &kind, &high) != HYMT_OK
             || kind != HYMT_ONIG_POINT || low > high
+            || (o->caseless != 0 && high >= 0x80)
             || (*o->p == '-' && o->p[1] != ']'))
         {
             return hymt_onig_refuse(o, "this range in a class");

@@ -208,6 +208,22 @@ static const load_case_t  cases[] = {
       REGEX("a(?i)b") } },
     { "another flag", "this kind of group", { .pre_tokenizer =
       REGEX("(?m:.)") } },
+    { "ss where case does not count", "in a caseless group",
+      { .pre_tokenizer = REGEX("(?i:a|sS)") } },
+    { "st over a group's end", "in a caseless group", { .pre_tokenizer =
+      REGEX("(?i:(?:s)t)") } },
+    { "st where case counts again", NULL, { .pre_tokenizer =
+      REGEX("(?i:s(?:a|s))st|s") } },
+    { "not ASCII, where case does not count", "in a caseless group",
+      { .pre_tokenizer = REGEX("(?i:\u00df)") } },
+    { "a set where case does not count", "in a caseless group",
+      { .pre_tokenizer = REGEX("(?i:\\\\p{Lu})") } },
+    { "the same in a class", "in a caseless group", { .pre_tokenizer =
+      REGEX("(?i:[a\\\\s])") } },
+    { "a negated class there", "in a caseless group", { .pre_tokenizer =
+      REGEX("(?i:[^k])") } },
+    { "a class of ASCII there", NULL, { .pre_tokenizer =
+      REGEX("'(?i:[sdmt]|ll|ve|re)") } },
     { "a comment", "this kind of group", { .pre_tokenizer = REGEX("(?#a)") } },
     { "a named group", "this kind of group", { .pre_tokenizer =
       REGEX("(?<n>a)") } },
