@@ -14,7 +14,9 @@
 #define HYMT_COMMANDS(command)                                                \
     command(translate)                                                        \
     command(inspect)                                                          \
-    command(tokenize)
+    command(tokenize)                                                         \
+    command(bench)                                                            \
+    command(selftest)
 
 
 #define HYMT_DECLARE(name)  extern const hymt_command_t  hymt_command_##name;
