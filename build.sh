@@ -291,7 +291,8 @@ demo_dir() {
 
     dir=$(cat build/demo.path 2>/dev/null || true)
 
-    if [ -n "$dir" ] && [ -O "$dir/hymt-demo" ]; then
+    if [ -e "$dir/hymt-demo" ]; then
+        [ -O "$dir/hymt-demo" ] || die "the demo in $dir is another user's"
         echo "$dir"
     fi
 }
@@ -347,7 +348,8 @@ demo_make() {
         chmod 755 "$dir"
     else
         dir=$PWD/build/demo
-        mkdir -p "$dir"
+        rm -rf "$dir"
+        mkdir "$dir"
     fi
 
     mkdir "$dir/logs" "$dir/models" "$dir/temp"
@@ -606,13 +608,18 @@ test_all() {
 
 
 lint() {
+    local rc=0
+
     need perl cppcheck
 
-    tools/check-style
+    tools/check-style || rc=1
 
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
         --enable=warning,portability --suppress=missingIncludeSystem \
-        -Iengine -Ikernels/cpu engine kernels tools/hymt.c
+        -Iengine -Ikernels/cpu engine kernels tools ngx_http_hymt_module.c \
+        http || rc=1
+
+    return $rc
 }
 
 
