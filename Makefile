@@ -5,6 +5,7 @@
 #                   Debian's nginx-dev (the default), or any of NGINX's sources
 #   make unit       the unit tests' programs, plain
 #   make unit-san   the same with address and undefined-behaviour sanitizers
+#   make bench      the programs of bench/, each with --help
 #   make fuzz       the fuzzers in t/fuzz, with clang: CC=clang and a BUILD apart
 
 BUILD   ?= build
@@ -26,12 +27,13 @@ TOOL_SRCS := $(sort $(wildcard tools/hymt*.c))
 TOOL_OBJS := $(TOOL_SRCS:%.c=$(BUILD)/obj/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
+BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
 FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
 FUZZ_OBJS := $(LIB_SRCS:%.c=$(BUILD)/cov/%.o)
 
-.PHONY: all lib hymt module unit unit-san fuzz clean FORCE
+.PHONY: all lib hymt module unit unit-san bench fuzz clean FORCE
 
 all: lib hymt module
 
@@ -116,18 +118,24 @@ unit-san: $(UNIT_SAN)
 
 $(BUILD)/unit/%: t/unit/%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -It/unit -MMD -MF $@.d -MP $< \
+	$(CC) $(FLAGS) -Ikernels/cpu -It/unit -MMD -MF $@.d -MP $< \
 	    $(BUILD)/libhymt.a $(LIBS) -o $@
 
 $(BUILD)/unit-san/%: t/unit/%.c $(BUILD)/libhymt-san.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(SAN) -It/unit -MMD -MF $@.d -MP $< \
+	$(CC) $(FLAGS) $(SAN) -Ikernels/cpu -It/unit -MMD -MF $@.d -MP $< \
 	    $(BUILD)/libhymt-san.a $(LIBS) -o $@
 
 # for tools/tokenizer-vectors.py
 
 $(BUILD)/tokenize-lines: tools/tokenize-lines.c $(BUILD)/libhymt.a
 	$(CC) $(FLAGS) $^ $(LIBS) -o $@
+
+bench: $(BENCH)
+
+$(BUILD)/bench/%: bench/%.c $(BUILD)/libhymt.a
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -Ikernels/cpu $< $(BUILD)/libhymt.a $(LIBS) -o $@
 
 fuzz: $(FUZZ)
 

@@ -36,7 +36,8 @@ hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size)
 
 
 hymt_status_t
-hymt_arena_map(hymt_arena_t *a, const char *what, hymt_error_t *err)
+hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
+    hymt_error_t *err)
 {
     void      *p;
     uint64_t   available;
@@ -66,7 +67,9 @@ hymt_arena_map(hymt_arena_t *a, const char *what, hymt_error_t *err)
 
     /* a hint: reading weights is half again as fast with 2 MiB pages */
 
-    (void) madvise(p, a->size, MADV_HUGEPAGE);
+    if (huge) {
+        (void) madvise(p, a->size, MADV_HUGEPAGE);
+    }
 
     a->base = p;
     a->used = 0;

@@ -7,7 +7,7 @@
  * from its parts, and every product and sum is checked in one place.
  *
  *     layout(b, &arena);
- *     hymt_arena_map(&arena, "KV cache", err);
+ *     hymt_arena_map(&arena, "KV cache", false, err);
  *     layout(b, &arena);
  */
 
@@ -30,11 +30,12 @@ void *hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size);
 
 
 /*
- * Maps what was counted, zeroed, in huge pages where the kernel gives them, and
- * starts again from the beginning.  More than the host has available is an
- * error that says both; `what` names it.
+ * Maps what was counted, zeroed, and starts again from the beginning.  More
+ * than the host has available is an error that says both; `what` names it.
+ * `huge` asks for huge pages: for what is filled at once and read from end to
+ * end, not for what is touched bit by bit, a whole page cleared at each touch.
  */
-hymt_status_t hymt_arena_map(hymt_arena_t *a, const char *what,
+hymt_status_t hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
     hymt_error_t *err);
 
 void hymt_arena_unmap(hymt_arena_t *a);

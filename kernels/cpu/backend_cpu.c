@@ -135,7 +135,7 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
 
     hymt_cpu_layout(b);
 
-    if (hymt_arena_map(&b->arena, "activations", err) != HYMT_OK) {
+    if (hymt_arena_map(&b->arena, "activations", false, err) != HYMT_OK) {
         return HYMT_ERROR;
     }
 
@@ -143,7 +143,7 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
 
     hymt_cpu_layout_kv(b);
 
-    if (hymt_arena_map(&b->kv_arena, "KV cache", err) != HYMT_OK) {
+    if (hymt_arena_map(&b->kv_arena, "KV cache", false, err) != HYMT_OK) {
         return HYMT_ERROR;
     }
 

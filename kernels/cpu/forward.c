@@ -12,8 +12,8 @@
 #include <string.h>
 
 
-/* about 20 us of one thread: less is not worth waking another */
-#define HYMT_SERIAL_WORK  500000
+/* about 40 us of one thread: less is not worth waking another */
+#define HYMT_SERIAL_WORK  2000000
 
 /* rows of an item where the work is row by row */
 #define HYMT_ITEM_ROWS    4
@@ -147,7 +147,7 @@ hymt_given_up(const hymt_backend_t *b)
         }
     }
 
-    return true;
+    return b->batch->n_seqs != 0;
 }
 
 

@@ -4,6 +4,7 @@
  * Included by kernels_*.c only.
  */
 
+
 static void
 hymt_rms_norm(float *y, const float *x, const float *w, uint32_t n,
     uint32_t n_mean, float eps)

@@ -23,8 +23,14 @@
 
 #define HYMT_POOL_OPEN  0x80000000u
 
-/* about 5 us: the gap between two jobs of one layer is less */
+/* nanoseconds; the gap between two jobs of one layer is less */
 #define HYMT_POOL_SPIN  5000
+
+/* nanoseconds that a job's end may come late for no reason of its own */
+#define HYMT_POOL_LATE  200000
+
+/* the caller works alone for so many jobs at most after helpers came late */
+#define HYMT_POOL_ALONE  256
 
 
 typedef struct {
@@ -38,6 +44,9 @@ struct hymt_pool_s {
     uint32_t             n_threads;
     uint32_t             n_started;    /* helpers to join */
     uint64_t             spin_ns;      /* 0: never spin */
+
+    uint32_t             alone;        /* jobs that the caller does alone */
+    uint32_t             penalty;      /* how many after the next late one */
 
     /* the job: written by the caller while no helper is inside */
     hymt_pool_fn_t       fn;
@@ -61,7 +70,8 @@ static hymt_status_t hymt_pool_start(hymt_pool_t *pool, hymt_error_t *err);
 static void *hymt_pool_helper(void *data);
 static bool hymt_pool_enter(hymt_pool_t *pool);
 static void hymt_pool_leave(hymt_pool_t *pool);
-static void hymt_pool_work(hymt_pool_t *pool, uint32_t thread);
+static uint32_t hymt_pool_work(hymt_pool_t *pool, uint32_t thread);
+static void hymt_pool_judge(hymt_pool_t *pool, uint64_t late, uint64_t item);
 static void hymt_pool_wait_round(hymt_pool_t *pool, uint32_t seen);
 static void hymt_pool_wait_empty(hymt_pool_t *pool);
 static void hymt_pool_pause(void);
@@ -273,9 +283,12 @@ hymt_pool_threads(const hymt_pool_t *pool)
 void
 hymt_pool_run(hymt_pool_t *pool, hymt_pool_fn_t fn, void *arg, uint32_t n)
 {
-    uint32_t  i, asleep;
+    uint32_t  i, done, asleep;
+    uint64_t  start, mine;
 
-    if (pool->n_threads == 1 || n == 1) {
+    if (pool->n_threads == 1 || n <= 1 || pool->alone > 0) {
+        pool->alone -= pool->alone > 0;
+
         for (i = 0; i < n; i++) {
             fn(arg, i, 0);
         }
@@ -283,13 +296,11 @@ hymt_pool_run(hymt_pool_t *pool, hymt_pool_fn_t fn, void *arg, uint32_t n)
         return;
     }
 
-    if (n == 0) {
-        return;
-    }
-
     pool->fn = fn;
     pool->arg = arg;
     pool->n = n;
+
+    start = hymt_now_ns();
 
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store(&pool->state, HYMT_POOL_OPEN);
@@ -300,10 +311,32 @@ hymt_pool_run(hymt_pool_t *pool, hymt_pool_fn_t fn, void *arg, uint32_t n)
         hymt_futex_wake(&pool->round, (int) hymt_min(n - 1, asleep));
     }
 
-    hymt_pool_work(pool, 0);
+    done = hymt_pool_work(pool, 0);
+    mine = hymt_now_ns();
 
     if (atomic_fetch_and(&pool->state, ~HYMT_POOL_OPEN) != HYMT_POOL_OPEN) {
         hymt_pool_wait_empty(pool);
+        hymt_pool_judge(pool, hymt_now_ns() - mine,
+                        (mine - start) / hymt_max(done, 1));
+    }
+}
+
+
+/*
+ * A helper that holds its item for much longer than the caller needs for one
+ * has lost its core to somebody else, and the caller with it.  Then the caller
+ * does better alone for a while: twice as long each time, half as long after a
+ * job that went well.
+ */
+static void
+hymt_pool_judge(hymt_pool_t *pool, uint64_t late, uint64_t item)
+{
+    if (late > HYMT_POOL_LATE + 2 * item) {
+        pool->penalty = hymt_min(pool->penalty * 2 + 8, HYMT_POOL_ALONE);
+        pool->alone = pool->penalty;
+
+    } else {
+        pool->penalty /= 2;
     }
 }
 
@@ -365,16 +398,17 @@ hymt_pool_leave(hymt_pool_t *pool)
 }
 
 
-static void
+/* Returns the number of items done here. */
+static uint32_t
 hymt_pool_work(hymt_pool_t *pool, uint32_t thread)
 {
-    uint32_t  i;
+    uint32_t  i, done;
 
-    for ( ;; ) {
+    for (done = 0; /* void */ ; done++) {
         i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
 
         if (i >= pool->n) {
-            return;
+            return done;
         }
 
         pool->fn(pool->arg, i, thread);

@@ -8,7 +8,8 @@
  *
  * Waiting is a few microseconds of spinning, and only where the host has a
  * core for every thread; then a futex.  A pool of one thread uses neither
- * atomics nor system calls.
+ * atomics nor system calls.  Where helpers keep losing their cores to other
+ * processes, the caller works alone for some jobs.
  *
  * Helpers block all signals but those of their own faults and are called
  * "hymt-cpu".

@@ -481,7 +481,7 @@ hymt_ref_given_up(const hymt_backend_t *b, const hymt_batch_t *batch)
         }
     }
 
-    return true;
+    return batch->n_seqs != 0;
 }
 
 

@@ -28,15 +28,19 @@
 /* Words of a set of token ids. */
 #define hymt_seen_words(vocab)  hymt_ceil_div(vocab, 64)
 
-#define hymt_seen_add(seen, id)                                               \
-    ((seen)[(id) / 64] |= (uint64_t) 1 << (id) % 64)
+
+static inline void
+hymt_seen_add(uint64_t *seen, uint32_t id)
+{
+    seen[id / 64] |= (uint64_t) 1 << id % 64;
+}
 
 
 /*
  * Output token number n (from 0) of a sequence.  logits [vocab] are changed;
  * -INFINITY is allowed (never drawn while anything else is there), not a number
- * is not.  seen is the set of ids in prompt and output so far; scratch is
- * [vocab], unused with temperature 0.
+ * is not.  seen is the set of ids in prompt and output so far, all of them
+ * below vocab; scratch is [vocab], unused with temperature 0.
  */
 uint32_t hymt_sample(const hymt_sampling_t *s, const uint64_t *seen, uint32_t n,
     float *logits, uint32_t vocab, double *scratch);

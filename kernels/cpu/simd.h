@@ -36,6 +36,7 @@ typedef uint32_t  vu_t __attribute__((vector_size(4 * HYMT_LANES)));
 
 /* Loads and stores of rows need only the alignment of a float. */
 
+
 hymt_inline vf_t
 vf_load(const float *p)
 {
@@ -128,6 +129,7 @@ vf_min(vf_t a, vf_t b)
 
 
 /* Sum and maximum over the lanes, halves first. */
+
 
 hymt_inline float
 vf_sum(vf_t v)

@@ -75,7 +75,7 @@ hymt_weights_load(hymt_weights_t *w, const hymt_model_t *model,
 
     hymt_weights_layout(w, model);
 
-    rc = hymt_arena_map(&w->arena, "weights", err);
+    rc = hymt_arena_map(&w->arena, "weights", true, err);
     if (rc != HYMT_OK) {
         goto done;
     }

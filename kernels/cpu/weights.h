@@ -21,7 +21,7 @@ typedef struct {
     float          *post_norm;   /* [hidden] */
     float          *q_norm;      /* [dim], NULL without qk_norm; the rest 0 */
     float          *k_norm;      /* [dim] */
-    hymt_matrix_t   qkv;         /* [(n_heads + 2 n_kv_heads) head_dim, hidden] */
+    hymt_matrix_t   qkv;         /* [q + k + v, hidden] */
     hymt_matrix_t   o;           /* [hidden, n_heads * head_dim] */
     hymt_matrix_t   gate_up;     /* [2 * (ffn rounded up to 32), hidden] */
     hymt_matrix_t   down;        /* [hidden, ffn] */

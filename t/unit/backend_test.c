@@ -401,9 +401,8 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
         b = test_backend(&hymt_backend_cpu, model, threads, NULL);
 
         for (i = 0; i < SLOTS; i++) {
-            test_seq(&many[i], SLOTS - 1 - i, 20 + i * 3, i == 17 ? 99 : i,
-                     vocab);
-            many[i].n = i == 17 ? SHORT : many[i].n;
+            test_seq(&many[i], SLOTS - 1 - i, i == 17 ? SHORT : 5 + i * 2,
+                     i == 17 ? 99 : i, vocab);
             test_begin(&hymt_backend_cpu, b, &many[i]);
         }
 
@@ -561,14 +560,16 @@ test_giving_up(const hymt_backend_ops_t *ops)
     batch.logits = NULL;
 
     canceled[0] = 1;
-    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: one canceled", ops->name);
+    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: one canceled",
+           ops->name);
     is_int(ops->collect(b, tokens, &err), HYMT_OK, "the other goes on");
     is_int(tokens[0], HYMT_TOKEN_NONE, "nothing where none was asked for");
     ok(tokens[1] < vocab, "a token where it was");
     want = tokens[1];
 
     canceled[1] = 1;
-    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: all canceled", ops->name);
+    is_int(ops->launch(b, &batch, &err), HYMT_OK, "%s: all canceled",
+           ops->name);
     is_int(ops->collect(b, tokens, &err), HYMT_ABORTED, "the step ends early");
 
     canceled[1] = 0;
@@ -723,7 +724,6 @@ main(void)
 
     if (__builtin_cpu_supports("avx512dq")) {
         test_invariance("avx512", &a);
-        test_invariance("avx512", &b);
     }
 #endif
 
