@@ -5,8 +5,9 @@
  * differs in places: \s does not hold U+180E, \h is a hexadecimal digit, {2}+
  * is not possessive, \w and \b have another idea of a word, ^ and $ know
  * lines, [ nests inside a class, ss matches U+00DF where case does not count.
- * Its tables are those of Unicode 16.  Every construct is therefore either one with the same meaning, or written out, or
- * refused by name; nothing passes unread.
+ * Its tables are those of Unicode 16.  Every construct is therefore either one
+ * with the same meaning, or written out, or refused by name; nothing passes
+ * unread.
  */
 
 #include "file.h"
