@@ -153,7 +153,8 @@ rig_check_output(rig_t *rig, seq_t *seq)
     for (i = 0; i <= s->n_out && i < s->max_new; i++) {
         token = fake_next(&s->sampling, s->prompt, s->n_prompt, s->out, i,
                           fake.vocab);
-        stop = token == stops[0] || token == stops[1];
+        stop = token == stops[0] || token == stops[1]
+               || (s->n_stop > 0 && token == s->stop[0]);
 
         if (i < s->n_out && (stop || s->out[i] != token)) {
             rig_fault(rig, "sequence %u: token %u is %u, alone %u",
@@ -550,6 +551,35 @@ test_mixed(void)
 
 
 static void
+test_own_stop(void)
+{
+    rig_t        rig;
+    uint32_t     i, own, out[5];
+    hymt_seq_t  *s;
+
+    rng = 8;
+    rig_open(&rig, small);
+
+    s = &rig_add_endless(&rig, 5, 30)->s;
+
+    for (i = 0; i < 5; i++) {
+        out[i] = fake_next(&s->sampling, s->prompt, 5, out, i, fake.vocab);
+    }
+
+    own = out[4];
+    s->stop = &own;
+    s->n_stop = 1;
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    is_int(rig.ended[HYMT_FINISH_STOP], 1, "an end token of its own ends it");
+
+    rig_close(&rig);
+}
+
+
+static void
 test_arrival_order(void)
 {
     rig_t                rig;
@@ -895,6 +925,7 @@ main(int argc, char **argv)
     test_one(1);
     test_one(2);
     test_mixed();
+    test_own_stop();
     test_arrival_order();
     test_fair_chunks();
     test_budget_of_one();
