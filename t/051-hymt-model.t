@@ -186,8 +186,13 @@ my $zh;
     isnt((translate($text, @hot, '--seed', '8'))[1], $out, 'another does not');
     isnt($lines[0], $lines[1], 'each line draws for itself');
 
-    ($out) = (translate($text, '--to', 'fr', '--max-tokens', '2'))[1];
-    ok(length((split /\n/, $out)[0]) < 20, '--max-tokens');
+    my ($status, $cut, $err) = translate($text, '--to', 'fr',
+                                         '--max-tokens', '2');
+
+    like($cut, qr/\A[^\n]{1,20}\n/, '--max-tokens');
+    is($status, 1, '--max-tokens: status');
+    like($err, qr/^hymt translate: line 1: the output was cut at 2 tokens$/m,
+         '--max-tokens: message');
 }
 
 

@@ -112,7 +112,8 @@ const hymt_command_t  hymt_command_translate = {
     HYMT_SESSION_MANUAL
     "\n"
     "A line that can't be translated is named on stderr with the cause, gives\n"
-    "an empty line, and makes the exit status 1.\n",
+    "an empty line, and makes the exit status 1; so is one whose output was\n"
+    "cut, which is written as far as it goes.\n",
     hymt_translate
 };
 
@@ -512,6 +513,13 @@ hymt_translate_event(hymt_translate_t *t, const hymt_event_t *event)
 
     if (r.code == HYMT_RESULT_OK) {
         hymt_translate_keep(line, text, len);
+
+        if (r.finish == HYMT_FINISH_LENGTH) {
+            hymt_translate_clear(t);
+            t->status = hymt_failed(&hymt_command_translate, "line %zu: the"
+                                    " output was cut at %" PRIu32 " tokens",
+                                    line->number, r.completion_tokens);
+        }
 
     } else {
         line->failed = true;
