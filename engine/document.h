@@ -1,0 +1,147 @@
+/*
+ * document.h - one text of a request: cut into units the model can take, and
+ * put together again with every byte between them where it was.
+ *
+ * A document is plain text, an HTML or an XML fragment (or page).  It hands out
+ * units to translate, takes their translations in any order, checks each, and
+ * may hand out further ones: a unit whose tags or placeholders did not come
+ * back exactly once and in a legal place is cut at them and its runs are
+ * translated one by one.  What is never translated (tags, attributes, comments,
+ * script, style, translate="no", white space, list markers, indentation)
+ * stays byte by byte.  The output is as well-formed as the input was.
+ *
+ * Texts that fit are not split.  Longer ones are cut at paragraph ends, then at
+ * sentence ends (ICU's break iterators: Latin, CJK, Arabic, Thai ...), then
+ * between words, never inside a code point or grapheme.
+ *
+ * Memory is malloc'ed and proportional to the text.  Thread: one at a time; a
+ * document may move between threads.
+ */
+
+#ifndef HYMT_DOCUMENT_H
+#define HYMT_DOCUMENT_H
+
+#include "lang.h"
+
+
+typedef enum {
+    HYMT_FORMAT_TEXT = 0,
+    HYMT_FORMAT_HTML,
+    HYMT_FORMAT_XML,
+} hymt_format_t;
+
+
+typedef enum {
+    HYMT_SPLIT_AUTO = 0,   /* only where a unit would exceed unit_bytes */
+    HYMT_SPLIT_NONE,       /* never: what does not fit is the caller's error */
+    HYMT_SPLIT_SENTENCE,   /* every sentence a unit */
+    HYMT_SPLIT_PARAGRAPH,  /* every line or block a unit */
+} hymt_split_t;
+
+
+/* A list of names or terms; the strings are read during create() only. */
+typedef struct {
+    const char  **item;    /* UTF-8, terminated */
+    uint32_t      n;
+} hymt_list_t;
+
+
+typedef struct {
+    hymt_format_t  format;
+    hymt_split_t   split;
+    int            src;           /* language index, or HYMT_LANG_NONE */
+    int            tgt;
+    uint32_t       unit_bytes;    /* most bytes of a unit; 0: 600 */
+    uint32_t       max_units;     /* more is an error; 0: 100000 */
+
+    /* tags (HTML, XML); names compare without case in HTML */
+    hymt_list_t    ignore_tags;         /* content is not translated */
+    hymt_list_t    splitting_tags;      /* end a unit, as block tags do */
+    hymt_list_t    non_splitting_tags;  /* never end one */
+    bool           inline_tags_split;   /* XML: every tag ends a unit unless
+                                           named in non_splitting_tags */
+
+    /* terms that come back as they are */
+    hymt_list_t    keep;
+
+    /* the family has a prompt for text with <sN></sN> tags */
+    bool           tags_by_model;
+
+    /* give each unit the one before it as context */
+    bool           neighbours;
+
+    /* collapse of spaces, punctuation at ends: as the model gave it */
+    bool           preserve_formatting;
+} hymt_document_params_t;
+
+
+typedef struct {
+    uint32_t     id;
+    const char  *text;         /* plain text for the model; the document's */
+    size_t       len;
+    bool         tagged;       /* holds <sN></sN> tags: formatted-text prompt */
+    const char  *context;      /* the unit before, or NULL */
+    size_t       context_len;
+    uint32_t     attempt;      /* 0; 1: again after an empty answer */
+} hymt_unit_t;
+
+
+typedef struct {
+    uint32_t  units;           /* handed out, all rounds */
+    uint32_t  retries;         /* for empty answers */
+    uint32_t  fallbacks;       /* units cut at tags or placeholders */
+    uint32_t  stripped;        /* answers that held control-token text */
+} hymt_document_stats_t;
+
+
+typedef struct hymt_document_s  hymt_document_t;
+
+
+/*
+ * text [len] must be whole UTF-8 and is copied.  HYMT_ERROR: malformed XML
+ * (line and column), or more than max_units.  HTML is never malformed.
+ */
+hymt_status_t hymt_document_create(const char *text, size_t len,
+    const hymt_document_params_t *params, hymt_document_t **doc,
+    hymt_error_t *err);
+
+void hymt_document_free(hymt_document_t *doc);
+
+
+/*
+ * The next unit to translate.  HYMT_AGAIN: none until more results are in;
+ * HYMT_DECLINED: none any more, and none is out: see output().
+ */
+hymt_status_t hymt_document_next(hymt_document_t *doc, hymt_unit_t *unit);
+
+
+/*
+ * The translation of a unit that is out; cut: the model was stopped by length
+ * or loop, so the end is missing.
+ */
+void hymt_document_result(hymt_document_t *doc, uint32_t id, const char *text,
+    size_t len, bool cut);
+
+/* Hands a unit that is out back untranslated: it will be handed out again. */
+void hymt_document_return(hymt_document_t *doc, uint32_t id);
+
+
+/*
+ * The longest part of the output that is final, from byte `from` on: grows as
+ * results come in, for streaming.  Points into the document until the next
+ * call.
+ */
+hymt_status_t hymt_document_ready(hymt_document_t *doc, size_t from,
+    const char **text, size_t *len);
+
+/* The whole output, once next() has said HYMT_DECLINED.  The document's. */
+hymt_status_t hymt_document_output(hymt_document_t *doc, const char **text,
+    size_t *len);
+
+const hymt_document_stats_t *hymt_document_stats(const hymt_document_t *doc);
+
+/* True where everything is one plain unit: its tokens may be streamed as is. */
+bool hymt_document_plain(const hymt_document_t *doc);
+
+
+#endif /* HYMT_DOCUMENT_H */
