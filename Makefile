@@ -42,8 +42,10 @@ lib: $(BUILD)/libhymt.a
 hymt: $(BUILD)/hymt
 
 # one source per instruction set; the kernel table picks at run time
+ifeq ($(shell $(CC) -dumpmachine | cut -d- -f1),x86_64)
 isa = $(if $(findstring _avx512,$1),-mavx512f -mavx512bw -mavx512vl -mavx512dq \
 -mfma -mf16c,$(if $(findstring _avx2,$1),-mavx2 -mfma -mf16c,))
+endif
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)

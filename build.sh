@@ -624,7 +624,7 @@ lint() {
 
 
 fuzz() {
-    local seconds=${1:-} i name
+    local seconds=${1:-} i name args
 
     [[ "$seconds" =~ ^[0-9]+$ ]] || die "fuzz: how many seconds?"
 
@@ -639,10 +639,19 @@ fuzz() {
 
     for i in t/fuzz/*.c; do
         name=${i##*/} name=${name%.c}
-        mkdir -p "build/fuzz/corpus/$name" "t/fuzz/corpus/$name"
+        args=(build/fuzz/corpus/"$name")
+
+        # what is found goes to the first corpus, in build
+
+        [ ! -d "t/fuzz/corpus/$name" ] || args+=("t/fuzz/corpus/$name")
+        [ ! -e "${i%_fuzz.c}.dict" ] || args+=("-dict=${i%_fuzz.c}.dict")
+
+        mkdir -p "build/fuzz/corpus/$name"
+        echo "build.sh: $name for $seconds s"
+
         build/fuzz/bin/"$name" -max_total_time="$seconds" -timeout=10 \
             -rss_limit_mb=2048 -artifact_prefix="build/fuzz/$name-" \
-            "build/fuzz/corpus/$name" "t/fuzz/corpus/$name"
+            -verbosity=0 -print_final_stats=1 "${args[@]}"
     done
 }
 
