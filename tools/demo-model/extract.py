@@ -140,10 +140,12 @@ def report(lang, path, rows, dropped):
 
 def compare(lang, rows, reference):
     """A table of what is here, in the reference, and in both."""
-    wanted = collections.defaultdict(set)
+    wanted, held_out = collections.defaultdict(set), {}
     for row in read_rows(reference):
         if row["set"] == "core":
-            wanted[row["source"], row["kind"]].add((row["english"], row["translation"]))
+            pair = row["english"], row["translation"]
+            wanted[row["source"], row["kind"]].add(pair)
+            held_out[pair] = row["split"]
     ours = collections.defaultdict(set)
     for row in rows:
         ours[row["source"], row["kind"]].add((row["english"], row["translation"]))
@@ -153,6 +155,14 @@ def compare(lang, rows, reference):
         both = len(wanted[key] & everything)
         print(f"  {key[0]:11} {key[1]} {len(ours[key]):8} {len(wanted[key]):10} {both:8}"
               f"  {100 * both / len(wanted[key]):5.1f} %")
+    total, both = sum(map(len, wanted.values())), sum(len(w & everything) for w in wanted.values())
+    print(f"  all: {len(rows)} here, {total} in the reference, {both} in both,"
+          f" {100 * both / total:.1f} %")
+    same = collections.Counter(
+        (held_out[pair], row["split"]) for row in rows
+        if (pair := (row["english"], row["translation"])) in held_out)
+    print("  split there -> here: " + ", ".join(
+        f"{a} -> {b}: {n}" for (a, b), n in sorted(same.items())))
 
 
 def main():
@@ -170,6 +180,9 @@ def main():
 
     if not glob.glob(os.path.join(args.unpacked, "*/usr")):
         sys.exit(f"extract.py: no unpacked package in {args.unpacked}: run get.sh first")
+    unknown = set(args.langs.split(",")) - set(LANGS)
+    if unknown:
+        sys.exit(f"extract.py: unknown language: {', '.join(sorted(unknown))}")
     os.makedirs(args.out, exist_ok=True)
     names = set(filter(None, args.sources.split(",")))
     jobs = [(args.unpacked, args.out, lang, names, args.plain) for lang in args.langs.split(",")]

@@ -21,7 +21,7 @@ What is already there is not fetched or unpacked again.
 
   SMALL=1           only the best sources (about 370 MB instead of 860 MB)
   SKIP="PKG ..."    packages to leave out, such as SKIP=widelands-data (381 MB)
-  NPM=1             also `npm pack` the npm sources, where a registry answers
+  NPM=1             also `npm pack` the npm source, where a registry answers
   JOBS=2            languages extracted at the same time (default 1)
   KEEP_DEBS=0       remove each .deb once it is unpacked (default 1: keep)
 HELP
@@ -61,7 +61,6 @@ LIST
 
 # source, npm package, version
 npm_packages() {
-    echo "electron electron-i18n 1.3136.0"
     echo "lighthouse lighthouse 12.2.3"
 }
 
@@ -157,7 +156,7 @@ record_versions() {
 fetch_npm() {
     local source package version
     if [ "${NPM:-0}" != 1 ]; then
-        say "npm sources (electron, lighthouse) skipped: set NPM=1 to fetch them"
+        say "npm source lighthouse skipped: set NPM=1 to fetch it"
         return
     fi
     if ! command -v npm >/dev/null; then

@@ -10,17 +10,17 @@ MAX_CHARS = 500
 _SENTENCE = re.compile(r"^[\"'(\[¿¡.—]*\s*[A-ZÀ-ÖØ-Þ0-9].*[.!?][\"')\]]*$", re.S)
 _PLACEHOLDER = re.compile(
     r"%[-+ 0#]*\d*(?:\.\d+)?(?:\d+\$)?l?[sdiufcxXgeLpn](?![a-z])|%\d|%%|%\(|%[A-Z]\b|\{[^}]*\}"
-    r"|\$[A-Za-z_{(0-9|]|(?<!\w)&\w|@[a-z]+|\[\[|\{\{|<[^>]*>|[<>{}|\\#@^~]|==|&&|::|\w\(\)")
+    r"|\$[A-Za-z_{(0-9|]|(?<!\w)&\w|@[a-z]+|\[\[|\{\{|<[^>]*>|[<>{}|\\#@^~]|&&|::|\w\(\)")
 _URL = re.compile(r"https?:|ftp:|www\.|\w@\w|\.(?:org|com|net)\b")
-_CODE = re.compile(r"\w+_\w+_\w+|(?<!\w)--\w|[;{}]$|(?<!\w)/\w+/\w+/\w+|=\w|\w=")
+_CODE = re.compile(r"\w_\w|(?<!\w)--\w|[{}]$|(?<!=)=\w|\w=(?!=)|\w\.[A-Za-z]\w*\(")
 _WRONG_SCRIPT = re.compile("[\u3040-\u30ff\uac00-\ud7af\u0400-\u04ff\u0600-\u06ff\u0370-\u03ff]")
 _TRADITIONAL = set("這個們來時後說為與開關無對東車長門問間買賣學會應該從讓還沒過頭電點實現發變"
                    "當樣種經濟義務員產業請選擇標題檔資訊網頁變數傳輸圖處論設備")
 _BLOCK = re.compile(
-    r"\b(?:fuck\w*|shit\w*|bitch\w*|whore\w*|cunt\w*|rape[ds]?|raping|rapist\w*|porn\w*|sex|sexual\w*"
-    r"|sexy|dildo\w*|vagina\w*|penis\w*|masturbat\w*|erotic\w*|hentai|nigg\w+|faggot\w*|slut\w*"
-    r"|bastard\w*|asshole\w*|orgasm\w*|suicid\w*|heroin|cocaine|meth|crack pipe|pedophil\w*"
-    r"|necrophil\w*|hitler|nazi\w*|naked|nude|condom\w*|genital\w*)\b", re.I)
+    r"\b(?:\w*fuck\w*|shit\w*|bitch\w*|whore\w*|cunt\w*|rape[ds]?|raping|rapist\w*|porn\w*|sex"
+    r"|sexual\w*|sexy|dildo\w*|vagina\w*|penis\w*|masturbat\w*|erotic\w*|hentai|nigg\w+|faggot\w*"
+    r"|slut\w*|cock|tits|boobs|brothel\w*|asshole\w*|orgasm\w*|suicid\w*|heroin|cocaine|meth"
+    r"|crack pipe|pedophil\w*|necrophil\w*|condom\w*|genital\w*)\b", re.I)
 
 _STOP = {
     "en": "the of and to is in that it you for with this are be not your was on have will can",
@@ -55,6 +55,14 @@ def _numbers(text):
     return sorted(set(re.findall(r"\d+", re.sub(r"(?<=\d)[ ,.](?=\d)", "", text))))
 
 
+def _is_english(text):
+    """Untranslated the other way round: pages of a third language happen."""
+    words = [w.lower() for w in _WORD.findall(text)]
+    own = sum(w in _STOP["en"] for w in words)
+    foreign = max(sum(w in _STOP[lang] for w in words) for lang in ("fr", "de", "es"))
+    return foreign < 2 or foreign <= own
+
+
 def _language_holds(english, translation, lang):
     if lang == "zh":
         letters = sum(c.isalpha() for c in translation)
@@ -87,7 +95,7 @@ def acceptable(english, translation, lang):
             return "language"
     if lang != "zh" and HAN_RE.search(translation) or HAN_RE.search(english):
         return "language"
-    if not _language_holds(english, translation, lang):
+    if not _is_english(english) or not _language_holds(english, translation, lang):
         return "language"
     if not ratio_holds(english, translation, lang):
         return "ratio"

@@ -2,7 +2,6 @@
 
 import difflib
 import glob
-import html
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from extract import text as T
 
 # Names of the languages in the packages' paths.
 LOCALE = {"zh": "zh_CN", "fr": "fr", "de": "de", "es": "es"}
+REGION = {"zh": "zh_CN", "fr": "fr_FR", "de": "de_DE", "es": "es_ES"}
 LONG = {"zh": "zh-CN", "fr": "fr-FR", "de": "de-DE", "es": "es-ES"}
 SHORT = {"zh": "zh-cn", "fr": "fr", "de": "de", "es": "es"}
 LOHELP = {"zh": "zh-CN", "fr": "fr", "de": "de", "es": "es"}
@@ -42,16 +42,17 @@ def read_mo(path):
 
 
 def mo_pairs(path, doc, clean):
+    """A message with a plural gives its plural only (the last form there is)."""
     for singular, plural, strings in read_mo(path):
-        yield doc, clean(singular), clean(strings[0])
-        if plural and plural != singular:
-            yield doc, clean(plural), clean(strings[-1])
+        yield doc, clean(plural or singular), clean(strings[-1 if plural else 0])
 
 
 def gettext_source(package, pattern, clean):
     """A reader of every .mo that `pattern` (with {locale}) finds."""
     def read(root, lang):
-        found = glob.glob(os.path.join(root, package, pattern.format(locale=LOCALE[lang])))
+        found = []
+        for locale in (LOCALE[lang], REGION[lang]):
+            found = found or glob.glob(os.path.join(root, package, pattern.format(locale=locale)))
         for path in sorted(found, key=os.path.basename):
             yield from mo_pairs(path, os.path.basename(path)[:-3], clean)
     return read
@@ -69,11 +70,11 @@ def clean_wesnoth(text):
 
 
 def clean_amp(text):
-    return T.accelerators(T.strip_tags(text), "&")
+    return T.accelerators(T.strip_tags(text))
 
 
 def clean_underscore(text):
-    return T.accelerators(T.strip_tags(text), "_")
+    return re.sub(r"\s*\(_\w\)", "", T.strip_tags(text)).replace("_", "")
 
 
 def ufoai(root, lang):
@@ -92,7 +93,7 @@ def ufoai(root, lang):
 
 BLOCKS = set("p h1 h2 h3 h4 h5 h6 li td th dt dd div title item tr table ul ol dl section"
              " steps list terms note page desc blockquote caption para body tbody thead"
-             " synopsis listing example media quote links sect1 sect2 chapter form"
+             " synopsis listing example quote links sect1 sect2 chapter form"
              " listitem varlistentry term".split())
 SKIP = set("script style head pre code-block info nav button svg screen".split())
 VOID = set("br hr img meta link input col source wbr area base".split())
@@ -112,9 +113,11 @@ class Blocks(HTMLParser):
             if tag == "br":
                 self.text.append(" ")
             return
+        if tag == "key" and self.text and self.text[-1] == "</key>":
+            self.text[-1] = "+"
         attrs = dict(attrs)
         classes = attrs.get("class") or ""
-        skip = (tag in self.skip_tags or bool(
+        skip = (tag in self.skip_tags or self._is_code_block(tag) or bool(
             self.skip_class and self.skip_class.search(classes)))
         if tag in BLOCKS:
             self.flush()
@@ -123,9 +126,16 @@ class Blocks(HTMLParser):
         if self.root_class and self.root_class in classes.split():
             self.root_depth = len(self.stack)
 
+    def _is_code_block(self, tag):
+        """Mallard has <code> both within a paragraph and on its own."""
+        return tag == "code" and bool(self.stack) and self.stack[-1][0] in (
+            "section", "page", "listing", "example", "item", "note", "steps", "synopsis")
+
     def handle_startendtag(self, tag, attrs):
         if tag == "br":
             self.text.append(" ")
+        elif tag in ("link", "xref") and not self.skipping:
+            self.text.append("{link}")  # its text is elsewhere: the filter drops the pair
 
     def handle_endtag(self, tag):
         if tag in VOID or not any(entry[0] == tag for entry in self.stack):
@@ -134,6 +144,8 @@ class Blocks(HTMLParser):
             if self.stack[-1][0] in BLOCKS:
                 self.flush()
             name, _, _, skip = self.stack.pop()
+            if name == "key" and not self.skipping:
+                self.text.append("</key>")
             self.skipping -= skip
             if self.root_depth and len(self.stack) < self.root_depth:
                 self.root_depth = None
@@ -141,17 +153,19 @@ class Blocks(HTMLParser):
                 break
 
     def handle_data(self, data):
+        if self.text and self.text[-1] == "</key>" and not data.strip():
+            return
         if not self.skipping and (self.root_class is None or self.root_depth):
             self.text.append(data)
 
     def flush(self):
-        text = " ".join("".join(self.text).split())
+        text = " ".join("".join(t for t in self.text if t != "</key>").split())
         self.text = []
         if not text:
             return
-        for tag, ident, classes, _ in reversed(self.stack):
+        for tag, ident, _, _ in reversed(self.stack):
             if tag in BLOCKS:
-                self.blocks.append((tag + "." + classes, ident, text))
+                self.blocks.append((tag, ident, text))
                 return
 
 
@@ -178,14 +192,14 @@ def aligned(english, other, least=6):
             yield english[a + index][2], other[b + index][2]
 
 
-def pages(base_english, base_other, suffixes):
+def pages(base_english, base_other, suffix, leave_out=()):
     """Pages that both folders have, as (relative path, path, path)."""
     for folder, _, names in sorted(os.walk(base_english)):
         for name in sorted(names):
             path = os.path.join(folder, name)
             relative = os.path.relpath(path, base_english)
             other = os.path.join(base_other, relative)
-            if name.endswith(suffixes) and os.path.isfile(other):
+            if name.endswith(suffix) and name not in leave_out and os.path.isfile(other):
                 yield relative, path, other
 
 
@@ -214,13 +228,14 @@ def _numbered(text):
                   r"|第 ?\d+ ?章。?\.?|[A-Z]?\d*(?:\.\d+)+\.?|\d+\.)\s*", "", text)
 
 
-def docbook_html(package, folder, skip):
+def docbook_html(package, folder, skip, leave_out=()):
     """DocBook pages (publican, xsl) with a folder a language."""
     def read(root, lang):
         base = os.path.join(root, package, folder)
         options = dict(skip_class=re.compile(skip))
         for relative, path, other in pages(os.path.join(base, "en-US"),
-                                           os.path.join(base, LONG[lang]), ".html"):
+                                           os.path.join(base, LONG[lang]), ".html",
+                                           leave_out):
             for english, text in aligned(blocks_of(path, **options), blocks_of(other, **options)):
                 yield "/" + relative, _numbered(english), _numbered(text)
     return read
@@ -270,12 +285,21 @@ def ding(root, lang):
                 continue
             for translation, sentence in zip(german, english):
                 sentence, translation = _ding_clean(sentence), _ding_clean(translation)
+                if "/" in sentence + translation or _DING_PHRASE.search(
+                        sentence) or _DING_PHRASE.search(translation):
+                    continue
                 if re.search(r"[.!?]$", sentence) and re.search(r"[.!?]$", translation):
                     yield "ding", sentence, translation
 
 
+# Dictionary phrases, not sentences: "to be loyal to sb."
+_DING_PHRASE = re.compile(r"\b(?:sb|sth|etc|etw|jdm|jdn|jds|jd|usw)\.$")
+
+
 def _ding_clean(text):
-    return re.sub(r"\s+", " ", re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", text)).strip()
+    """The first of the variants, without (additions), {n} and [labels]."""
+    text = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)", "", text)
+    return " ".join(re.split(r"; | / ", text)[0].split())
 
 
 def _crawl_entries(path):
@@ -317,6 +341,23 @@ def mediawiki(root, lang):
                 yield os.path.relpath(folder, base), _wikitext(message), _wikitext(other[key])
 
 
+def lighthouse(root, lang):
+    """The npm package's locales/*.json: {key: {"message": text}}."""
+    folder = os.path.join(root, "npm-lighthouse", "package", "shared", "localization",
+                          "locales")
+    paths = [os.path.join(folder, name + ".json") for name in ("en-US", lang)]
+    if not all(map(os.path.exists, paths)):
+        return
+    english, other = (json.load(open(path, encoding="utf-8")) for path in paths)
+    for key, entry in english.items():
+        if key in other:
+            yield key, *(_markdown(e["message"]) for e in (entry, other[key]))
+
+
+def _markdown(text):
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+
+
 # In the order in which duplicates are resolved: name, licence, reader, and
 # whether fragments are kept too ("SF") or sentences only ("S").
 SOURCES = [
@@ -335,14 +376,16 @@ SOURCES = [
     ("freeciv", "GPL-2+", "S", gettext_source(
         "freeciv-data", "usr/share/locale/{locale}/LC_MESSAGES/*.mo", clean_underscore)),
     ("lohelp", "MPL-2.0", "SF", lohelp),
-    ("gnomehelp", "CC-BY-SA-3.0", "SF", mallard("gnome-user-docs", ["gnome-help"])),
+    ("gnomehelp", "CC-BY-SA-3.0", "SF", mallard(
+        "gnome-user-docs", ["gnome-help", "system-admin-guide"])),
     ("gnomedevel", "CC-BY-SA-3.0/4.0", "S", mallard("gnome-devel-docs", [
         "gnome-devel-demos", "hig", "platform-overview", "programming-guidelines"])),
     ("evohelp", "CC-BY-SA-3.0", "SF", mallard("evolution-common", ["evolution"])),
     ("handbook", "GPL-2+ or CC-BY-SA-3.0", "SF", docbook_html(
         "debian-handbook", "usr/share/doc/debian-handbook/html", r"docnav|toc|literallayout")),
     ("harden", "GPL-2+", "SF", docbook_html(
-        "harden-doc", "usr/share/doc/harden-doc/html", r"docnav|toc|navheader|navfooter|screen")),
+        "harden-doc", "usr/share/doc/harden-doc/html", r"docnav|toc|navheader|navfooter|screen",
+        leave_out=("changelog_history.html",))),
     ("apache", "Apache-2.0", "S", apache),
     ("ding", "GPL-2+", "SF", ding),
     ("digikam", "GPL-2+", "S", gettext_source(
@@ -358,4 +401,5 @@ SOURCES = [
         "gimp-data", "usr/share/locale/{locale}/LC_MESSAGES/*.mo", clean_underscore)),
     ("evoui", "LGPL-2+", "S", gettext_source(
         "evolution-common", "usr/share/locale/{locale}/LC_MESSAGES/*.mo", clean_underscore)),
+    ("lighthouse", "Apache-2.0", "S", lighthouse),  # only with NPM=1
 ]
