@@ -13,16 +13,25 @@ CC      ?= gcc
 CFLAGS  ?= -O2 -g
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
 FLAGS   := $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -Iengine
-LIBS    := -ljansson -lpcre2-8 -lutf8proc -lm -lpthread
+LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -lm -lpthread
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
            -fno-omit-frame-pointer
 
-BUILD_ID := $(shell cat engine/*.[ch] kernels/cpu/*.[ch] 2>/dev/null \
+# detect_cld2.cc alone: CLD2 has a C++ interface only
+ifeq ($(origin CXX),default)
+CXX     := $(if $(findstring clang,$(CC)),clang++,g++)
+endif
+CXX_FLAGS := $(CFLAGS) -std=c++17 -Wall -Wextra -Werror -fPIC \
+             -fvisibility=hidden -pthread -Iengine -fno-exceptions -fno-rtti \
+             -fno-threadsafe-statics
+
+BUILD_ID := $(shell cat engine/*.[ch] engine/*.cc kernels/cpu/*.[ch] 2>/dev/null \
               | cksum | cut -d' ' -f1)
 
 LIB_SRCS  := $(sort $(wildcard engine/*.c kernels/cpu/*.c))
-LIB_OBJS  := $(LIB_SRCS:%.c=$(BUILD)/obj/%.o)
-SAN_OBJS  := $(LIB_SRCS:%.c=$(BUILD)/san/%.o)
+LIB_NAMES := $(basename $(LIB_SRCS) $(sort $(wildcard engine/*.cc)))
+LIB_OBJS  := $(LIB_NAMES:%=$(BUILD)/obj/%.o)
+SAN_OBJS  := $(LIB_NAMES:%=$(BUILD)/san/%.o)
 TOOL_SRCS := $(sort $(wildcard tools/hymt*.c))
 TOOL_OBJS := $(TOOL_SRCS:%.c=$(BUILD)/obj/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
@@ -31,7 +40,7 @@ BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
 FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
-FUZZ_OBJS := $(LIB_SRCS:%.c=$(BUILD)/cov/%.o)
+FUZZ_OBJS := $(LIB_NAMES:%=$(BUILD)/cov/%.o)
 
 .PHONY: all lib hymt module unit unit-san bench fuzz clean FORCE
 
@@ -56,6 +65,14 @@ $(BUILD)/san/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(SAN) -DHYMT_BUILD_ID='"$(BUILD_ID)"' $(call isa,$<) \
 	    -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/san/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_FLAGS) $(SAN) -fno-sanitize=vptr -MMD -MP -c $< -o $@
 
 $(BUILD)/libhymt.a: $(LIB_OBJS)
 	@rm -f $@
@@ -145,6 +162,11 @@ $(BUILD)/cov/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(SAN) -fsanitize=fuzzer-no-link \
 	    -DHYMT_BUILD_ID='"$(BUILD_ID)"' $(call isa,$<) -MMD -MP -c $< -o $@
+
+$(BUILD)/cov/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_FLAGS) $(SAN) -fno-sanitize=vptr \
+	    -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
 
 $(BUILD)/bin/%: t/fuzz/%.c $(FUZZ_OBJS)
 	@mkdir -p $(@D)
