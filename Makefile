@@ -25,8 +25,8 @@ CXX_FLAGS := $(CFLAGS) -std=c++17 -Wall -Wextra -Werror -fPIC \
              -fvisibility=hidden -pthread -Iengine -fno-exceptions -fno-rtti \
              -fno-threadsafe-statics
 
-BUILD_ID := $(shell cat engine/*.[ch] engine/*.cc kernels/cpu/*.[ch] 2>/dev/null \
-              | cksum | cut -d' ' -f1)
+BUILD_ID := $(shell cat engine/*.[ch] engine/*.cc kernels/cpu/*.[ch] \
+              2>/dev/null | cksum | cut -d' ' -f1)
 
 LIB_SRCS  := $(sort $(wildcard engine/*.c kernels/cpu/*.c))
 LIB_NAMES := $(basename $(LIB_SRCS) $(sort $(wildcard engine/*.cc)))

@@ -54,8 +54,8 @@ environment
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
 
 Everything built lies in build/.  Packages on Debian 12:
-  to build   ${BUILD_PACKAGES[*]:0:5}
-             ${BUILD_PACKAGES[*]:5}
+  to build   ${BUILD_PACKAGES[*]:0:6}
+             ${BUILD_PACKAGES[*]:6}
   to test    ${TEST_PACKAGES[*]}
   test-all   ${EXTRA_PACKAGES[*]}
 END
@@ -70,8 +70,9 @@ die() {
 
 # ---- what is needed ----
 
-readonly BUILD_PACKAGES=(gcc libc6-dev make curl nginx nginx-dev
-                         libjansson-dev libpcre2-dev libutf8proc-dev)
+readonly BUILD_PACKAGES=(gcc g++ libc6-dev make curl nginx nginx-dev
+                         libjansson-dev libpcre2-dev libutf8proc-dev
+                         libcld2-dev)
 readonly TEST_PACKAGES=(perl libtest-base-perl)
 readonly EXTRA_PACKAGES=(clang cppcheck valgrind)
 
@@ -88,14 +89,23 @@ has_header() {
 }
 
 
+has_cld2() {
+    has_program "${CXX:-g++}" \
+        && printf '#include <%s>\n' stdio.h cld2/public/compact_lang_det.h \
+           | "${CXX:-g++}" -x c++ -E - >/dev/null 2>&1
+}
+
+
 # Whether what a package brings is there, whoever brought it.
 has_package() {
     case $1 in
         gcc)               has_program "${CC:-cc}" ;;
+        g++)               has_program "${CXX:-g++}" ;;
         libc6-dev)         has_header stdio.h ;;
         libjansson-dev)    has_header jansson.h ;;
         libpcre2-dev)      has_header pcre2.h ;;
         libutf8proc-dev)   has_header utf8proc.h ;;
+        libcld2-dev)       has_cld2 ;;
         nginx-dev)         [ -e "$NGINX_SRC/src/core/nginx.h" ] ;;
         nginx)             [ -n "$(nginx_path)" ] ;;
         perl)              has_program prove ;;
@@ -216,8 +226,8 @@ deps() {
 
 # Makes the Makefile's targets given; what the compilers say goes to a file.
 build() {
-    need gcc libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
-         libutf8proc-dev
+    need gcc g++ libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
+         libutf8proc-dev libcld2-dev
 
     if ! has_program nvcc; then
         echo "build.sh: no nvcc: the CPU product is built"

@@ -3,6 +3,7 @@
 
 if [ -z "$HYMT_LIB" ]; then
     hymt_engine=$(ls $ngx_addon_dir/engine/*.[ch] \
+                     $ngx_addon_dir/engine/*.cc \
                      $ngx_addon_dir/kernels/cpu/*.[ch] 2>/dev/null | tr '\n' ' ')
 
     cat << END                                            >> $NGX_MAKEFILE
