@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 
-static uint64_t hymt_memory_available(void);
+static uint64_t hymt_memory_number(const char *path, uint64_t absent);
 
 
 void *
@@ -39,20 +39,11 @@ hymt_status_t
 hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
     hymt_error_t *err)
 {
-    void      *p;
-    uint64_t   available;
+    void  *p;
 
     if (a->overflow || a->used > SIZE_MAX / 2) {
         return hymt_fail(err, "%s: the size does not fit in memory: lower"
                          " the context or the batch", what);
-    }
-
-    available = hymt_memory_available();
-
-    if (a->used > available) {
-        return hymt_fail(err, "%s: %" PRIu64 " bytes of memory are needed, the"
-                         " host has %" PRIu64 " available", what, a->used,
-                         available);
     }
 
     a->size = hymt_max(a->used, 64);
@@ -89,29 +80,56 @@ hymt_arena_unmap(hymt_arena_t *a)
 }
 
 
-/* UINT64_MAX where the kernel does not say. */
-static uint64_t
+uint64_t
 hymt_memory_available(void)
 {
     FILE      *f;
     char       line[128];
-    uint64_t   kib, bytes;
+    uint64_t   kib, bytes, limit, used;
 
     bytes = UINT64_MAX;
 
     f = fopen("/proc/meminfo", "re");
-    if (f == NULL) {
-        return bytes;
+
+    if (f != NULL) {
+        while (fgets(line, sizeof(line), f) != NULL) {
+            if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
+                bytes = kib * 1024;
+                break;
+            }
+        }
+
+        fclose(f);
     }
 
-    while (fgets(line, sizeof(line), f) != NULL) {
-        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
-            bytes = kib * 1024;
-            break;
-        }
+    limit = hymt_memory_number("/sys/fs/cgroup/memory.max", UINT64_MAX);
+
+    if (limit != UINT64_MAX) {
+        used = hymt_memory_number("/sys/fs/cgroup/memory.current", 0);
+        limit -= hymt_min(used, limit);
+    }
+
+    return hymt_min(bytes, limit);
+}
+
+
+/* The number in a file; absent also where it says "max". */
+static uint64_t
+hymt_memory_number(const char *path, uint64_t absent)
+{
+    FILE      *f;
+    uint64_t   n;
+
+    f = fopen(path, "re");
+    if (f == NULL) {
+        return absent;
+    }
+
+    if (fscanf(f, "%" SCNu64, &n) != 1) {
+        n = absent;
     }
 
     fclose(f);
 
-    return bytes;
+    return n;
 }

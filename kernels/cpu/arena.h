@@ -30,15 +30,24 @@ void *hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size);
 
 
 /*
- * Maps what was counted, zeroed, and starts again from the beginning.  More
- * than the host has available is an error that says both; `what` names it.
- * `huge` asks for huge pages: for what is filled at once and read from end to
- * end, not for what is touched bit by bit, a whole page cleared at each touch.
+ * Maps what was counted, zeroed, and starts again from the beginning; `what`
+ * names it in errors.  `huge` asks for huge pages: for what is filled at once
+ * and read from end to end, not for what is touched bit by bit, a whole page
+ * cleared at each touch.
  */
 hymt_status_t hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
     hymt_error_t *err);
 
 void hymt_arena_unmap(hymt_arena_t *a);
+
+
+/*
+ * Bytes that this process may still take: what the kernel calls available, and
+ * what its cgroup (v2) leaves.  A mapping gets more than that without an error,
+ * and the process is killed when it touches it: so ask before.  UINT64_MAX
+ * where the host does not say.
+ */
+uint64_t hymt_memory_available(void);
 
 
 #endif /* HYMT_ARENA_H */

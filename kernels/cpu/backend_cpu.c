@@ -23,6 +23,8 @@ static hymt_status_t hymt_cpu_check(const hymt_backend_params_t *p,
     const hymt_config_t *c, hymt_error_t *err);
 static hymt_status_t hymt_cpu_build(hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
+static hymt_status_t hymt_cpu_fits(const hymt_backend_t *b,
+    const hymt_model_t *model, hymt_error_t *err);
 static void hymt_cpu_layout(hymt_backend_t *b);
 static void hymt_cpu_layout_kv(hymt_backend_t *b);
 static void hymt_cpu_destroy(hymt_backend_t *b);
@@ -134,19 +136,16 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
     }
 
     hymt_cpu_layout(b);
+    hymt_cpu_layout_kv(b);
 
-    if (hymt_arena_map(&b->arena, "activations", false, err) != HYMT_OK) {
+    if (hymt_cpu_fits(b, model, err) != HYMT_OK
+        || hymt_arena_map(&b->arena, "activations", false, err) != HYMT_OK
+        || hymt_arena_map(&b->kv_arena, "KV cache", false, err) != HYMT_OK)
+    {
         return HYMT_ERROR;
     }
 
     hymt_cpu_layout(b);
-
-    hymt_cpu_layout_kv(b);
-
-    if (hymt_arena_map(&b->kv_arena, "KV cache", false, err) != HYMT_OK) {
-        return HYMT_ERROR;
-    }
-
     hymt_cpu_layout_kv(b);
 
     for (i = 0; i < b->params.max_batch; i++) {
@@ -164,6 +163,34 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
              "%s, %u thread%s, %s weights", b->kernels->name, b->n_threads,
              b->n_threads == 1 ? "" : "s",
              b->weights.layers[0].qkv.f32 ? "f32" : "bf16");
+
+    return HYMT_OK;
+}
+
+
+/* Before anything is taken: mapping too much fails only when touched. */
+static hymt_status_t
+hymt_cpu_fits(const hymt_backend_t *b, const hymt_model_t *model,
+    hymt_error_t *err)
+{
+    uint64_t  weights, sum, available;
+
+    weights = hymt_weights_bytes(model);
+    available = hymt_memory_available();
+
+    if (b->arena.overflow || b->kv_arena.overflow
+        || hymt_add_overflow(weights, b->arena.used, &sum)
+        || hymt_add_overflow(sum, b->kv_arena.used, &sum)
+        || sum > available)
+    {
+        return hymt_fail(err, "not enough memory: %" PRIu64 " MB for weights, %"
+                         PRIu64 " MB for the KV cache of %u blocks and %" PRIu64
+                         " MB for activations are needed, %" PRIu64 " MB are"
+                         " available: a smaller max_batch or KV cache needs"
+                         " less", weights / 1000000,
+                         b->kv_arena.used / 1000000, b->params.n_blocks,
+                         b->arena.used / 1000000, available / 1000000);
+    }
 
     return HYMT_OK;
 }

@@ -11,6 +11,8 @@
 /* 11, 11 and 10 bits of a key, from the top */
 #define HYMT_RADIX  2048
 
+#define HYMT_LANES  16
+
 /* e^-50 of the best is lost in the rounding of a sum in double */
 #define HYMT_NEGLIGIBLE  (-50.0)
 
@@ -116,20 +118,36 @@ hymt_penalise(const uint64_t *seen, float penalty, float *logits,
 }
 
 
+/* The maximum in lanes, for the compiler to make vectors of; then its first. */
 static uint32_t
 hymt_argmax(const float *x, uint32_t n)
 {
-    uint32_t  i, best;
+    float     top[HYMT_LANES], max;
+    uint32_t  i, j;
 
-    best = 0;
+    for (j = 0; j < HYMT_LANES; j++) {
+        top[j] = x[0];
+    }
 
-    for (i = 1; i < n; i++) {
-        if (x[i] > x[best]) {
-            best = i;
+    for (i = 0; i + HYMT_LANES <= n; i += HYMT_LANES) {
+        for (j = 0; j < HYMT_LANES; j++) {
+            top[j] = top[j] > x[i + j] ? top[j] : x[i + j];
         }
     }
 
-    return best;
+    max = top[0];
+
+    for (j = 1; j < HYMT_LANES; j++) {
+        max = max > top[j] ? max : top[j];
+    }
+
+    for ( /* void */ ; i < n; i++) {
+        max = max > x[i] ? max : x[i];
+    }
+
+    for (i = 0; i < n - 1 && x[i] != max; i++) { /* void */ }
+
+    return i;
 }
 
 
@@ -296,16 +314,28 @@ hymt_draw(const double *weight, uint32_t n, double goal)
 bool
 hymt_all_finite(const float *x, uint32_t n)
 {
-    float     sum;
-    uint32_t  i;
+    float     sum[HYMT_LANES];
+    uint32_t  i, j;
 
     /* 0 for each finite value, not a number for any other */
 
-    sum = 0;
+    memset(sum, 0, sizeof(sum));
 
-    for (i = 0; i < n; i++) {
-        sum += x[i] * 0.0f;
+    for (i = 0; i + HYMT_LANES <= n; i += HYMT_LANES) {
+        for (j = 0; j < HYMT_LANES; j++) {
+            sum[j] += x[i + j] * 0.0f;
+        }
     }
 
-    return sum == 0;
+    for ( /* void */ ; i < n; i++) {
+        sum[0] += x[i] * 0.0f;
+    }
+
+    for (j = 0; j < HYMT_LANES; j++) {
+        if (sum[j] != 0) {
+            return false;
+        }
+    }
+
+    return true;
 }

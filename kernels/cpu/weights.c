@@ -50,6 +50,28 @@ static hymt_status_t hymt_matrix_read(hymt_matrix_t *m, const hymt_tensor_t *t,
 static void hymt_matrix_pack(void *arg, uint32_t item, uint32_t thread);
 
 
+uint64_t
+hymt_weights_bytes(const hymt_model_t *model)
+{
+    uint64_t        bytes;
+    hymt_weights_t  w;
+
+    memset(&w, 0, sizeof(w));
+
+    w.layers = calloc(model->config.n_layers, sizeof(hymt_layer_weights_t));
+    if (w.layers == NULL) {
+        return UINT64_MAX;
+    }
+
+    hymt_weights_layout(&w, model);
+    bytes = w.arena.overflow ? UINT64_MAX : w.arena.used;
+
+    free(w.layers);
+
+    return bytes;
+}
+
+
 hymt_status_t
 hymt_weights_load(hymt_weights_t *w, const hymt_model_t *model,
     hymt_pool_t *pool, const volatile int *stop, hymt_error_t *err)

@@ -37,6 +37,10 @@ typedef struct {
 } hymt_weights_t;
 
 
+/* Bytes that hymt_weights_load() will map; UINT64_MAX where it overflows. */
+uint64_t hymt_weights_bytes(const hymt_model_t *model);
+
+
 /*
  * Allocates and reads all weights, repacking with the pool's threads.
  * HYMT_ABORTED where *stop was raised.  On any failure nothing is left behind.
