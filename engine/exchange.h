@@ -55,25 +55,47 @@ typedef struct {
 
 
 /*
- * The parts of a job's text.  Now one; a context, terms or a style come beside
- * it.
+ * The parts of a job's text; a length of 0: not given.  Their meaning is
+ * prompt.h's hymt_prompt_request_t, how terms and a chat are written is
+ * job_parts.h's.  A job has a TEXT, and what goes with it, or a CHAT alone.
  */
 typedef enum {
     HYMT_PART_TEXT = 0,
+    HYMT_PART_CONTEXT,
+    HYMT_PART_TERMS,
+    HYMT_PART_STYLE,
+    HYMT_PART_CHAT,
     HYMT_N_PARTS
 } hymt_part_t;
 
 
-#define HYMT_JOB_STREAM  0x1   /* wants progress events */
+#define HYMT_JOB_STREAM     0x1  /* wants progress events */
+#define HYMT_JOB_FORMATTED  0x2  /* the text holds <sN></sN> tags; no progress,
+                                    as the answer has to be unwrapped */
+#define HYMT_JOB_LOOPS      0x4  /* let it repeat itself: no loop guard */
+
+#define HYMT_JOB_FLAGS      (HYMT_JOB_STREAM | HYMT_JOB_FORMATTED            \
+                             | HYMT_JOB_LOOPS)
+
+#define HYMT_JOB_STOPS      8
+
+#define HYMT_MAX_RATIO      100
 
 
 typedef struct {
     int32_t          src;            /* language index or HYMT_LANG_NONE */
     int32_t          tgt;
     uint32_t         max_tokens;     /* 0: by the length of the text */
+    float            max_ratio;      /* then: so many for each token of it and
+                                        128 more, up to HYMT_MAX_RATIO; 0: 4,
+                                        8 into scripts that take more */
     uint32_t         flags;
     hymt_sampling_t  sampling;
     uint64_t         deadline_ns;    /* hymt_now_ns() clock; 0: none */
+
+    /* tokens that end the output beside the model's */
+    uint32_t         n_stop;
+    uint32_t         stop[HYMT_JOB_STOPS];
 
     const char      *part[HYMT_N_PARTS];      /* whole UTF-8 */
     uint32_t         part_len[HYMT_N_PARTS];
@@ -207,7 +229,7 @@ bool hymt_client_attached(const hymt_client_t *client);
  * number, data comes back with its events.
  *
  * HYMT_AGAIN: no free slot, or not attached.  HYMT_TOO_LONG: the parts exceed
- * in_bytes.
+ * in_bytes together.  HYMT_ERROR: more than HYMT_JOB_STOPS end tokens.
  */
 hymt_status_t hymt_client_submit(hymt_client_t *client, const hymt_job_t *job,
     void *data, uint32_t *slot, hymt_error_t *err);
@@ -288,8 +310,8 @@ hymt_status_t hymt_server_poll(hymt_server_t *server, hymt_message_t *m);
 /*
  * Copies the job of a JOB message: numbers into *job, text into buf (capacity
  * in_bytes), to which job->part points.  HYMT_ERROR: the lane lied (bad length
- * or slot); the lane is closed until it attaches again.  Does not judge
- * languages or UTF-8.
+ * or count); the lane is closed until it attaches again.  Does not judge
+ * languages, UTF-8 or what the parts hold.
  */
 hymt_status_t hymt_server_job(hymt_server_t *server, const hymt_message_t *m,
     hymt_job_t *job, char *buf, hymt_error_t *err);

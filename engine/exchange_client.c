@@ -218,6 +218,11 @@ hymt_client_submit(hymt_client_t *client, const hymt_job_t *job, void *data,
     uint64_t             bytes;
     hymt_client_slot_t  *s;
 
+    if (job->n_stop > HYMT_JOB_STOPS) {
+        return hymt_fail(err, "%u end tokens of its own; a job has up to %d",
+                         job->n_stop, HYMT_JOB_STOPS);
+    }
+
     bytes = 0;
 
     for (i = 0; i < HYMT_N_PARTS; i++) {
@@ -275,9 +280,12 @@ hymt_client_write(hymt_client_t *client, const hymt_job_t *job, uint32_t slot)
     s->job.src = job->src;
     s->job.tgt = job->tgt;
     s->job.max_tokens = job->max_tokens;
+    s->job.max_ratio = job->max_ratio;
     s->job.flags = job->flags;
     s->job.deadline_ns = job->deadline_ns;
     s->job.sampling = job->sampling;
+    s->job.n_stop = job->n_stop;
+    memcpy(s->job.stop, job->stop, job->n_stop * sizeof(job->stop[0]));
 
     for (i = 0; i < HYMT_N_PARTS; i++) {
         s->job.part_len[i] = job->part_len[i];

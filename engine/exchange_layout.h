@@ -107,9 +107,12 @@ typedef struct {
     int32_t          src;
     int32_t          tgt;
     uint32_t         max_tokens;
+    float            max_ratio;
     uint32_t         flags;
     uint64_t         deadline_ns;
     hymt_sampling_t  sampling;
+    uint32_t         n_stop;
+    uint32_t         stop[HYMT_JOB_STOPS];
     uint32_t         part_len[HYMT_N_PARTS];
 } hymt_slot_job_t;
 

@@ -428,9 +428,21 @@ hymt_server_job(hymt_server_t *server, const hymt_message_t *m,
     job->src = shared.src;
     job->tgt = shared.tgt;
     job->max_tokens = shared.max_tokens;
-    job->flags = shared.flags & HYMT_JOB_STREAM;
+    job->max_ratio = shared.max_ratio;
+    job->flags = shared.flags & HYMT_JOB_FLAGS;
     job->deadline_ns = shared.deadline_ns;
     job->sampling = shared.sampling;
+    job->n_stop = shared.n_stop;
+    memcpy(job->stop, shared.stop, sizeof(job->stop));
+
+    if (shared.n_stop > HYMT_JOB_STOPS) {
+        hymt_server_forget(sl, m->slot);
+        hymt_server_break(sl);
+
+        return hymt_fail(err, "lane %u, slot %u: it claims %u end tokens of"
+                         " %d; the lane is closed", m->lane, m->slot,
+                         shared.n_stop, HYMT_JOB_STOPS);
+    }
 
     bytes = 0;
 

@@ -13,9 +13,16 @@
  * The host calls nothing of its caller's from its threads: what it has to say
  * waits in a small log, to be fetched by hymt_host_log().
  *
- * Output cap where a job names none: 4 * (tokens of the text) + 128, and never
- * more than the context leaves; a job's own max_tokens is held to the same
- * context.
+ * Output cap where a job names none: max_ratio * (tokens of the text) + 128,
+ * and never more than the context leaves; a job's own max_tokens is held to
+ * the same context.  A max_ratio of 0 is 4, and 8 into a language whose script
+ * takes more tokens for the same (hymt_lang_grows()).
+ *
+ * An output that repeats itself (loop_guard.h) ends there with
+ * HYMT_FINISH_LOOP, at the same token whatever else runs.
+ *
+ * Progress of a streaming job comes with its first token that makes whole code
+ * points, then whenever there are more and the last was seen.
  *
  * Thread: start, stop, log from one thread (the NGINX main thread, a program's
  * main); after fork.

@@ -16,8 +16,9 @@
  */
 #define HYMT_MIN_OUTPUT  256
 
-#define HYMT_CAP_FACTOR  4
-#define HYMT_CAP_EXTRA   128
+#define HYMT_CAP_RATIO  4
+#define HYMT_CAP_GROWN  8
+#define HYMT_CAP_EXTRA  128
 
 
 static hymt_host_job_t *hymt_host_job_new(hymt_host_t *host);
@@ -29,15 +30,24 @@ static hymt_status_t hymt_host_check(hymt_host_t *host, const hymt_job_t *job,
     hymt_error_t *err);
 static hymt_status_t hymt_host_check_lang(hymt_host_t *host, const char *what,
     int32_t lang, hymt_error_t *err);
+static hymt_status_t hymt_host_check_parts(const hymt_job_t *job,
+    hymt_error_t *err);
 static hymt_status_t hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job,
     hymt_error_t *err);
+static hymt_status_t hymt_host_request(hymt_host_t *host,
+    const hymt_job_t *job, hymt_prompt_request_t *r, hymt_error_t *err);
+static void hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job);
 static hymt_status_t hymt_host_fit(hymt_host_t *host, const hymt_job_t *job,
     uint64_t n, uint64_t n_text, uint32_t *max_new, hymt_error_t *err);
+static uint64_t hymt_host_cap(const hymt_job_t *job, uint64_t n_text);
 static void hymt_host_submit(hymt_host_t *host, hymt_host_job_t *job);
 static void hymt_host_text(hymt_host_t *host, hymt_host_job_t *job,
     bool ended);
+static void hymt_host_token(hymt_host_t *host, hymt_host_job_t *job,
+    char *out, uint32_t cap);
 static void hymt_host_finish(hymt_host_t *host, hymt_host_job_t *job,
     uint32_t finish);
+static void hymt_host_unwrap(hymt_host_t *host, hymt_host_job_t *job);
 static void hymt_host_times(const hymt_host_job_t *job, hymt_result_t *r);
 static void *hymt_host_grow(void *buf, size_t *cap, size_t want, size_t size);
 
@@ -106,11 +116,12 @@ hymt_host_job_new(hymt_host_t *host)
     }
 
     job->running = false;
-    job->full = false;
+    job->finish = HYMT_FINISH_NONE;
     job->verdict = HYMT_N_RESULTS;
     job->n_seen = 0;
     job->text_len = 0;
     hymt_detok_init(&job->detok);
+    hymt_loop_guard_init(&job->guard);
 
     memset(&job->seq, 0, sizeof(job->seq));
     job->seq.owner = job;
@@ -239,16 +250,17 @@ hymt_host_admit(hymt_host_t *host, hymt_host_job_t *job)
 static hymt_status_t
 hymt_host_check(hymt_host_t *host, const hymt_job_t *job, hymt_error_t *err)
 {
-    size_t  bad;
-
-    if (job->part_len[HYMT_PART_TEXT] == 0) {
-        return hymt_fail(err, "the text is empty");
+    if (hymt_host_check_parts(job, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
-    if (!hymt_utf8_check(job->part[HYMT_PART_TEXT],
-                         job->part_len[HYMT_PART_TEXT], &bad))
-    {
-        return hymt_fail(err, "the text is not UTF-8 at byte %zu", bad);
+    if (!(job->max_ratio >= 0 && job->max_ratio <= HYMT_MAX_RATIO)) {
+        return hymt_fail(err, "max_ratio %g is not between 0 and %d",
+                         (double) job->max_ratio, HYMT_MAX_RATIO);
+    }
+
+    if (job->part_len[HYMT_PART_CHAT] > 0) {
+        return hymt_sampling_check(&job->sampling, err);
     }
 
     if (job->src != HYMT_LANG_NONE
@@ -262,6 +274,44 @@ hymt_host_check(hymt_host_t *host, const hymt_job_t *job, hymt_error_t *err)
     }
 
     return hymt_sampling_check(&job->sampling, err);
+}
+
+
+/* What the prompt can't tell: that there is a text, or else a chat alone. */
+static hymt_status_t
+hymt_host_check_parts(const hymt_job_t *job, hymt_error_t *err)
+{
+    size_t    bad;
+    uint32_t  i;
+
+    if (job->part_len[HYMT_PART_CHAT] > 0) {
+
+        for (i = 0; i < HYMT_N_PARTS; i++) {
+            if (i != HYMT_PART_CHAT && job->part_len[i] > 0) {
+                break;
+            }
+        }
+
+        if (i < HYMT_N_PARTS || (job->flags & HYMT_JOB_FORMATTED)) {
+            return hymt_fail(err, "a chat brings its own prompt: no text,"
+                             " terms, context, style or tags can come with"
+                             " it");
+        }
+
+        return HYMT_OK;
+    }
+
+    if (job->part_len[HYMT_PART_TEXT] == 0) {
+        return hymt_fail(err, "the text is empty");
+    }
+
+    if (!hymt_utf8_check(job->part[HYMT_PART_TEXT],
+                         job->part_len[HYMT_PART_TEXT], &bad))
+    {
+        return hymt_fail(err, "the text is not UTF-8 at byte %zu", bad);
+    }
+
+    return HYMT_OK;
 }
 
 
@@ -294,15 +344,19 @@ hymt_host_check_lang(hymt_host_t *host, const char *what, int32_t lang,
 static hymt_status_t
 hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
 {
-    size_t          n, n_text;
-    uint32_t       *ids, max_new;
-    hymt_status_t   rc;
+    size_t                  n, n_text;
+    uint32_t               *ids, max_new;
+    hymt_status_t           rc;
+    hymt_prompt_request_t   request;
 
-    rc = hymt_prompt_build(host->prompter, host->enc, job->job.src,
-                           job->job.tgt, job->job.part[HYMT_PART_TEXT],
-                           job->job.part_len[HYMT_PART_TEXT],
-                           host->scratch_ids, host->scratch_cap, &n, &n_text,
-                           err);
+    rc = hymt_host_request(host, &job->job, &request, err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_prompt_build(host->prompter, host->enc, &request,
+                               host->scratch_ids, host->scratch_cap, &n,
+                               &n_text, err);
+    }
+
     if (rc != HYMT_OK) {
         return rc;
     }
@@ -328,10 +382,59 @@ hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
     job->seq.out = job->ids + n;
     job->seq.max_new = max_new;
     job->seq.sampling = job->job.sampling;
+
+    hymt_host_stops(host, job);
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_host_request(hymt_host_t *host, const hymt_job_t *job,
+    hymt_prompt_request_t *r, hymt_error_t *err)
+{
+    memset(r, 0, sizeof(*r));
+
+    r->src = job->src;
+    r->tgt = job->tgt;
+    r->text = job->part[HYMT_PART_TEXT];
+    r->len = job->part_len[HYMT_PART_TEXT];
+    r->context = job->part[HYMT_PART_CONTEXT];
+    r->context_len = job->part_len[HYMT_PART_CONTEXT];
+    r->style = job->part[HYMT_PART_STYLE];
+    r->style_len = job->part_len[HYMT_PART_STYLE];
+    r->formatted = (job->flags & HYMT_JOB_FORMATTED) != 0;
+    r->terms = host->terms;
+    r->turns = host->turns;
+
+    if (hymt_terms_read(job->part[HYMT_PART_TERMS],
+                        job->part_len[HYMT_PART_TERMS], host->terms,
+                        &r->n_terms, err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    return hymt_turns_read(job->part[HYMT_PART_CHAT],
+                           job->part_len[HYMT_PART_CHAT], host->turns,
+                           &r->n_turns, err);
+}
+
+
+static void
+hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job)
+{
     job->seq.stop = host->stops;
     job->seq.n_stop = host->n_stops;
 
-    return HYMT_OK;
+    if (job->job.n_stop > 0) {
+        memcpy(job->stops, host->stops, host->n_stops * sizeof(uint32_t));
+        memcpy(job->stops + host->n_stops, job->job.stop,
+               job->job.n_stop * sizeof(uint32_t));
+
+        job->seq.stop = job->stops;
+        job->seq.n_stop += job->job.n_stop;
+    }
 }
 
 
@@ -349,11 +452,17 @@ hymt_host_fit(hymt_host_t *host, const hymt_job_t *job, uint64_t n,
     pool *= HYMT_KV_BLOCK;
     context = hymt_min(context, pool);
 
-    want = job->max_tokens != 0 ? job->max_tokens
-                                : HYMT_CAP_FACTOR * n_text + HYMT_CAP_EXTRA;
+    want = job->max_tokens != 0 ? job->max_tokens : hymt_host_cap(job, n_text);
 
     least = hymt_min((uint64_t) HYMT_MIN_OUTPUT, context / 32);
     least = hymt_min(hymt_max(least, 1), want);
+
+    if (n + least > context && job->part_len[HYMT_PART_CHAT] > 0) {
+        (void) hymt_fail(err, "the messages are %llu tokens; the context of"
+                         " %llu has no room for an answer",
+                         (unsigned long long) n, (unsigned long long) context);
+        return HYMT_TOO_LONG;
+    }
 
     if (n + least > context) {
         frame = n - hymt_min(n, n_text) + least;
@@ -370,6 +479,22 @@ hymt_host_fit(hymt_host_t *host, const hymt_job_t *job, uint64_t n,
     *max_new = (uint32_t) hymt_min(want, context - n);
 
     return HYMT_OK;
+}
+
+
+static uint64_t
+hymt_host_cap(const hymt_job_t *job, uint64_t n_text)
+{
+    double  ratio;
+
+    ratio = job->max_ratio;
+
+    if (ratio == 0) {
+        ratio = job->part_len[HYMT_PART_CHAT] == 0 && hymt_lang_grows(job->tgt)
+                ? HYMT_CAP_GROWN : HYMT_CAP_RATIO;
+    }
+
+    return (uint64_t) (ratio * (double) n_text) + HYMT_CAP_EXTRA;
 }
 
 
@@ -446,36 +571,33 @@ hymt_host_news(hymt_host_t *host, hymt_seq_t *seq)
 static void
 hymt_host_text(hymt_host_t *host, hymt_host_job_t *job, bool ended)
 {
-    char           *out;
-    size_t          n;
-    uint32_t        cap, n_out;
-    hymt_status_t   rc;
+    char      *out;
+    size_t     n;
+    uint32_t   cap, n_out, had;
 
     out = hymt_server_out(host->server, job->lane, job->slot, &cap);
     n_out = atomic_load_explicit(&job->seq.n_out, memory_order_acquire);
+    had = job->text_len;
 
-    rc = HYMT_OK;
+    while (job->finish == HYMT_FINISH_NONE && job->n_seen < n_out) {
+        hymt_host_token(host, job, out, cap);
+    }
 
-    while (job->n_seen < n_out) {
-        rc = hymt_detok_push(host->tok, &job->detok,
-                             job->seq.out[job->n_seen], out + job->text_len,
-                             cap - job->text_len, &n);
-        if (rc != HYMT_OK) {
-            break;
+    if (job->finish == HYMT_FINISH_NONE && ended) {
+        if (hymt_detok_end(&job->detok, out + job->text_len,
+                           cap - job->text_len, &n)
+            == HYMT_OK)
+        {
+            job->text_len += (uint32_t) n;
+
+        } else {
+            job->finish = HYMT_FINISH_LENGTH;
         }
-
-        job->text_len += (uint32_t) n;
-        job->n_seen++;
     }
 
-    if (rc == HYMT_OK && ended) {
-        rc = hymt_detok_end(&job->detok, out + job->text_len,
-                            cap - job->text_len, &n);
-        job->text_len += rc == HYMT_OK ? (uint32_t) n : 0;
-    }
+    /* the end as the host sees it, which the engine does not */
 
-    if (rc != HYMT_OK) {
-        job->full = true;
+    if (job->finish != HYMT_FINISH_NONE) {
         job->verdict = HYMT_RESULT_OK;
 
         if (!ended) {
@@ -483,9 +605,41 @@ hymt_host_text(hymt_host_t *host, hymt_host_job_t *job, bool ended)
         }
     }
 
-    if (!ended) {
+    if (!ended && job->text_len > had
+        && (job->job.flags & HYMT_JOB_FORMATTED) == 0)
+    {
         hymt_server_progress(host->server, job->lane, job->slot,
                              job->text_len);
+    }
+}
+
+
+/* The next one; sets job->finish where nothing may follow. */
+static void
+hymt_host_token(hymt_host_t *host, hymt_host_job_t *job, char *out,
+    uint32_t cap)
+{
+    size_t       n;
+    hymt_seq_t  *seq;
+
+    seq = &job->seq;
+
+    if (hymt_detok_push(host->tok, &job->detok, seq->out[job->n_seen],
+                        out + job->text_len, cap - job->text_len, &n)
+        != HYMT_OK)
+    {
+        job->finish = HYMT_FINISH_LENGTH;
+        return;
+    }
+
+    job->text_len += (uint32_t) n;
+    job->n_seen++;
+
+    if ((job->job.flags & HYMT_JOB_LOOPS) == 0
+        && hymt_loop_guard_push(&job->guard, seq->prompt, seq->n_prompt,
+                                seq->out, job->n_seen))
+    {
+        job->finish = HYMT_FINISH_LOOP;
     }
 }
 
@@ -521,7 +675,29 @@ hymt_host_finish(hymt_host_t *host, hymt_host_job_t *job, uint32_t finish)
         }
     }
 
+    if (code == HYMT_RESULT_OK && (job->job.flags & HYMT_JOB_FORMATTED)) {
+        hymt_host_unwrap(host, job);
+    }
+
     hymt_host_answer(host, job, code, error);
+}
+
+
+/* Nobody has been told of the text so far. */
+static void
+hymt_host_unwrap(hymt_host_t *host, hymt_host_job_t *job)
+{
+    char      *out;
+    size_t     from, len;
+    uint32_t   cap;
+
+    out = hymt_server_out(host->server, job->lane, job->slot, &cap);
+    len = hymt_min(job->text_len, cap);
+
+    hymt_prompt_unwrap(host->prompter, out, &from, &len);
+    memmove(out, out + from, len);
+
+    job->text_len = (uint32_t) len;
 }
 
 
@@ -538,7 +714,7 @@ hymt_host_answer(hymt_host_t *host, hymt_host_job_t *job, uint32_t code,
     r.completion_tokens = job->n_seen;
     r.text_len = job->text_len;
     r.batch = job->seq.batch;
-    r.finish = job->full ? HYMT_FINISH_LENGTH
+    r.finish = job->finish != HYMT_FINISH_NONE ? job->finish
                : atomic_load_explicit(&job->seq.finish, memory_order_acquire);
 
     hymt_host_times(job, &r);

@@ -15,10 +15,15 @@
 #include <pthread.h>
 
 #include "host.h"
+#include "job_parts.h"
+#include "loop_guard.h"
 
 
 #define HYMT_LOG_LINES  64
 #define HYMT_LOG_LINE   512
+
+/* the model's end tokens and a job's own */
+#define HYMT_HOST_STOPS  (HYMT_PROMPT_STOPS + HYMT_JOB_STOPS)
 
 
 typedef struct {
@@ -50,12 +55,13 @@ typedef struct hymt_host_job_s {
     uint32_t                 lane;
     uint32_t                 slot;
     bool                     running;      /* the engine has it */
-    bool                     full;         /* the out arena has no room */
+    uint32_t                 finish;       /* hymt_finish_t, if the host's */
 
     /* decided before the engine has let go; HYMT_N_RESULTS: not */
     uint32_t                 verdict;
 
     hymt_job_t               job;
+    uint32_t                 stops[HYMT_HOST_STOPS];
     uint64_t                 t_taken;
 
     char                    *text;         /* kept while the model loads */
@@ -66,6 +72,7 @@ typedef struct hymt_host_job_s {
     uint32_t                 n_seen;       /* output tokens turned into text */
     uint32_t                 text_len;     /* in the out arena */
     hymt_detok_t             detok;
+    hymt_loop_guard_t        guard;
 } hymt_host_job_t;
 
 
@@ -100,6 +107,8 @@ struct hymt_host_s {
     char                 *scratch_text;    /* [in_bytes] */
     uint32_t             *scratch_ids;     /* [scratch_cap] */
     size_t                scratch_cap;
+    hymt_term_t           terms[HYMT_MAX_TERMS];
+    hymt_turn_t           turns[HYMT_MAX_TURNS];
 
     hymt_host_log_t       log;
 };

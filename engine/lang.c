@@ -250,6 +250,28 @@ hymt_lang_has_subtag(const char *tags, const char *subtag)
 }
 
 
+bool
+hymt_lang_grows(int lang)
+{
+    size_t  i;
+
+    static const char  *codes[] = {
+        "ar", "bn", "bo", "fa", "gu", "he", "hi", "kk", "km", "mn", "mr",
+        "my", "ta", "te", "th", "ug", "ur",
+    };
+
+    for (i = 0; lang >= 0 && lang < HYMT_N_LANGS && i < hymt_nelts(codes);
+         i++)
+    {
+        if (strcmp(hymt_langs[lang].code, codes[i]) == 0) {
+            return true;
+        }
+    }
+
+    return false;
+}
+
+
 size_t
 hymt_lang_list(hymt_lang_set_t set, char *buf, size_t cap)
 {

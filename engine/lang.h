@@ -41,6 +41,13 @@ int hymt_lang_find(const char *name, size_t len);
 
 
 /*
+ * True for languages that take many more tokens than others to say the same:
+ * those of scripts that vocabularies have few words of.
+ */
+bool hymt_lang_grows(int lang);
+
+
+/*
  * Writes "en (English), zh (Chinese), ..." for the set into buf, terminated and
  * cut at cap; returns the length.
  */

@@ -12,78 +12,83 @@
 #include "tokenizer_private.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
 
-#define HYMT_MAX_PARTS      32
-
 /* enough to tell the script of a text */
 #define HYMT_SCRIPT_SAMPLE  4096
 
-
-typedef enum {
-    HYMT_PART_LITERAL = 0,
-    HYMT_PART_TEXT,
-    HYMT_PART_TARGET,
-    HYMT_PART_SOURCE,
-    HYMT_PART_TARGET_ZH,
-    HYMT_PART_SOURCE_ZH,
-} hymt_part_kind_t;
-
-
-typedef struct {
-    hymt_part_kind_t   kind;
-    const char        *literal;
-    size_t             len;
-} hymt_part_t;
-
-
-typedef struct {
-    hymt_part_t        parts[HYMT_MAX_PARTS];
-    uint32_t           n;
-} hymt_parts_t;
+/* nothing stands there, or the tokenizer does not have it */
+#define HYMT_NO_MARK        UINT32_MAX
 
 
 struct hymt_prompter_s {
     const hymt_tokenizer_t  *tok;
+    const hymt_template_t   *template;
+    hymt_family_t            family;
 
     char                    *override;  /* owned, or NULL */
-    hymt_parts_t             chinese;
-    hymt_parts_t             english;
+    hymt_phrases_t           chinese[HYMT_N_FORMS];  /* n 0: none */
+    hymt_phrases_t           english[HYMT_N_FORMS];
 
-    uint32_t                 head[HYMT_TEMPLATE_TOKENS];
-    uint32_t                 n_head;
-    uint32_t                 tail[HYMT_TEMPLATE_TOKENS];
-    uint32_t                 n_tail;
+    uint32_t                 mark[HYMT_N_MARKS];
 
-    uint32_t                 stops[HYMT_MAX_STOP + HYMT_TEMPLATE_STOPS];
+    uint32_t                 stops[HYMT_PROMPT_STOPS];
     uint32_t                 n_stops;
 };
 
 
+_Static_assert(HYMT_MAX_STOP + HYMT_TEMPLATE_STOPS <= HYMT_PROMPT_STOPS,
+               "stops of the config and the template");
+
+
+/* Where ids go. */
+typedef struct {
+    uint32_t  *ids;
+    size_t     cap;
+    size_t     n;
+} hymt_ids_t;
+
+
 static const hymt_template_t *hymt_template_find(
     const hymt_tokenizer_t *tok);
-static bool hymt_template_ids(const hymt_tokenizer_t *tok,
-    const char *const *texts, uint32_t *ids, uint32_t *n);
 static hymt_status_t hymt_prompter_fill(hymt_prompter_t *p,
     const hymt_config_t *config, const hymt_prompt_params_t *params,
     hymt_error_t *err);
 static void hymt_prompter_add_stop(hymt_prompter_t *p, uint32_t id,
     uint32_t vocab);
-static hymt_status_t hymt_parts_parse(hymt_parts_t *parts, const char *s,
+static hymt_status_t hymt_prompter_family(hymt_prompter_t *p,
     hymt_error_t *err);
-static hymt_part_t *hymt_parts_add(hymt_parts_t *parts,
-    hymt_part_kind_t kind);
-static bool hymt_place(const char *s, hymt_part_kind_t *kind, size_t *len);
+static hymt_status_t hymt_prompt_check(const hymt_prompt_request_t *r,
+    hymt_error_t *err);
+static hymt_status_t hymt_prompt_check_terms(const hymt_prompt_request_t *r,
+    hymt_error_t *err);
+static hymt_status_t hymt_prompt_check_line(const char *what, const char *s,
+    size_t len, hymt_error_t *err);
+static const hymt_phrases_t *hymt_prompt_phrases(const hymt_prompter_t *p,
+    const hymt_prompt_request_t *r, hymt_error_t *err);
+static void hymt_prompt_lacks(const hymt_prompter_t *p, uint32_t features,
+    hymt_error_t *err);
 static bool hymt_is_chinese(int lang);
 static bool hymt_mostly_han(const char *text, size_t len);
-static hymt_status_t hymt_parts_join(const hymt_parts_t *parts,
-    hymt_encoder_t *enc, int src, int tgt, const char *text, size_t len,
-    const char **out, size_t *out_len, hymt_error_t *err);
-static const char *hymt_part_text(const hymt_part_t *part, int src, int tgt,
-    size_t *len);
+static hymt_status_t hymt_prompt_turns(const hymt_prompter_t *p,
+    hymt_encoder_t *enc, const hymt_turn_t *turns, size_t n_turns,
+    hymt_ids_t *out, size_t *n_last, hymt_error_t *err);
+static hymt_status_t hymt_prompt_check_turns(const hymt_prompter_t *p,
+    const hymt_turn_t *turns, size_t n, hymt_error_t *err);
+static hymt_status_t hymt_prompt_turn(const hymt_prompter_t *p,
+    hymt_encoder_t *enc, const hymt_turn_t *turn, bool joins, hymt_ids_t *out,
+    hymt_error_t *err);
+static hymt_status_t hymt_prompt_mark(const hymt_prompter_t *p,
+    hymt_mark_t mark, hymt_ids_t *out, hymt_error_t *err);
+
+
+static const char *const  hymt_feature_names[HYMT_N_FEATURES] = {
+    "terms", "context", "style", "formatted text",
+};
 
 
 hymt_status_t
@@ -127,10 +132,8 @@ static hymt_status_t
 hymt_prompter_fill(hymt_prompter_t *p, const hymt_config_t *config,
     const hymt_prompt_params_t *params, hymt_error_t *err)
 {
-    uint32_t                   i, id;
-    hymt_family_t              family;
-    const hymt_template_t     *t;
-    const hymt_instruction_t  *instruction;
+    uint32_t                i, id;
+    const hymt_template_t  *t;
 
     if (hymt_tokenizer_size(p->tok) > config->vocab) {
         return hymt_fail(err, "tokenizer.json has ids up to %" PRIu32 ", but"
@@ -144,13 +147,22 @@ hymt_prompter_fill(hymt_prompter_t *p, const hymt_config_t *config,
     if (t == NULL) {
         return hymt_fail(err, "tokenizer.json has the special tokens of no"
                          " known chat template: \"%s\" and \"%s\", or \"%s\""
-                         " and \"%s\", are needed", hymt_templates[0].head[1],
-                         hymt_templates[0].tail[0], hymt_templates[1].head[0],
-                         hymt_templates[1].tail[0]);
+                         " and \"%s\", are needed",
+                         hymt_templates[0].mark[HYMT_MARK_USER],
+                         hymt_templates[0].mark[HYMT_MARK_ASK],
+                         hymt_templates[1].mark[HYMT_MARK_USER],
+                         hymt_templates[1].mark[HYMT_MARK_USER_END]);
     }
 
-    (void) hymt_template_ids(p->tok, t->head, p->head, &p->n_head);
-    (void) hymt_template_ids(p->tok, t->tail, p->tail, &p->n_tail);
+    p->template = t;
+
+    for (i = 0; i < HYMT_N_MARKS; i++) {
+        p->mark[i] = HYMT_NO_MARK;
+
+        if (t->mark[i] != NULL) {
+            (void) hymt_tokenizer_added(p->tok, t->mark[i], &p->mark[i]);
+        }
+    }
 
     for (i = 0; i < config->n_stop; i++) {
         hymt_prompter_add_stop(p, config->stop[i], config->vocab);
@@ -162,63 +174,55 @@ hymt_prompter_fill(hymt_prompter_t *p, const hymt_config_t *config,
         }
     }
 
-    if (params->override != NULL) {
-        p->override = strdup(params->override);
-
-        if (p->override == NULL) {
-            return hymt_fail(err, "no memory for a prompter");
-        }
-
-        if (hymt_parts_parse(&p->english, p->override, err) != HYMT_OK) {
-            return HYMT_ERROR;
-        }
-
-        p->chinese = p->english;
-
-        return HYMT_OK;
+    p->family = params->family == HYMT_FAMILY_AUTO ? HYMT_FAMILY_MT15
+                                                   : params->family;
+    if (params->override == NULL) {
+        return hymt_prompter_family(p, err);
     }
 
-    family = params->family == HYMT_FAMILY_AUTO ? HYMT_FAMILY_MT15
-                                                : params->family;
-    instruction = &hymt_instructions[family];
+    p->override = strdup(params->override);
 
-    if (hymt_parts_parse(&p->chinese, instruction->chinese, err) != HYMT_OK) {
+    if (p->override == NULL) {
+        return hymt_fail(err, "no memory for a prompter");
+    }
+
+    if (hymt_phrases_parse(&p->english[0], p->override, false, err)
+        != HYMT_OK)
+    {
         return HYMT_ERROR;
     }
 
-    return hymt_parts_parse(&p->english, instruction->english, err);
+    p->chinese[0] = p->english[0];
+
+    return HYMT_OK;
 }
 
 
 static const hymt_template_t *
 hymt_template_find(const hymt_tokenizer_t *tok)
 {
-    size_t    i;
-    uint32_t  n, ids[HYMT_TEMPLATE_TOKENS];
+    size_t       i, j, has;
+    uint32_t     id;
+    const char  *text;
+
+    static const hymt_mark_t  needed[] = {
+        HYMT_MARK_BEGIN, HYMT_MARK_USER, HYMT_MARK_USER_END, HYMT_MARK_ASK,
+    };
 
     for (i = 0; i < hymt_n_templates; i++) {
-        if (hymt_template_ids(tok, hymt_templates[i].head, ids, &n)
-            && hymt_template_ids(tok, hymt_templates[i].tail, ids, &n))
-        {
+
+        for (j = 0, has = 0; j < hymt_nelts(needed); j++) {
+            text = hymt_templates[i].mark[needed[j]];
+            has += text == NULL
+                   || hymt_tokenizer_added(tok, text, &id) == HYMT_OK;
+        }
+
+        if (has == hymt_nelts(needed)) {
             return &hymt_templates[i];
         }
     }
 
     return NULL;
-}
-
-
-static bool
-hymt_template_ids(const hymt_tokenizer_t *tok, const char *const *texts,
-    uint32_t *ids, uint32_t *n)
-{
-    for (*n = 0; *n < HYMT_TEMPLATE_TOKENS && texts[*n] != NULL; (*n)++) {
-        if (hymt_tokenizer_added(tok, texts[*n], &ids[*n]) != HYMT_OK) {
-            return false;
-        }
-    }
-
-    return true;
 }
 
 
@@ -245,6 +249,34 @@ hymt_prompter_add_stop(hymt_prompter_t *p, uint32_t id, uint32_t vocab)
 }
 
 
+static hymt_status_t
+hymt_prompter_family(hymt_prompter_t *p, hymt_error_t *err)
+{
+    uint32_t                   i;
+    const hymt_instruction_t  *in;
+
+    in = &hymt_instructions[p->family];
+
+    for (i = 0; i < HYMT_N_FORMS; i++) {
+
+        p->chinese[i].term = in->term_zh;
+        p->english[i].term = in->term_en;
+
+        if (in->chinese[i] != NULL
+            && (hymt_phrases_parse(&p->chinese[i], in->chinese[i], true, err)
+                != HYMT_OK
+                || hymt_phrases_parse(&p->english[i], in->english[i], true,
+                                     err)
+                   != HYMT_OK))
+        {
+            return HYMT_ERROR;
+        }
+    }
+
+    return HYMT_OK;
+}
+
+
 const uint32_t *
 hymt_prompter_stops(const hymt_prompter_t *prompter, uint32_t *n)
 {
@@ -254,206 +286,238 @@ hymt_prompter_stops(const hymt_prompter_t *prompter, uint32_t *n)
 }
 
 
-/* An instruction into literal parts and places; s must outlive parts. */
-static hymt_status_t
-hymt_parts_parse(hymt_parts_t *parts, const char *s, hymt_error_t *err)
+bool
+hymt_prompt_has(hymt_family_t family, uint32_t features)
 {
-    bool               has_text;
-    size_t             len, bad;
-    hymt_part_t       *part;
-    hymt_part_kind_t   kind;
+    family = family == HYMT_FAMILY_AUTO ? HYMT_FAMILY_MT15 : family;
 
-    parts->n = 0;
-    has_text = false;
-    part = NULL;
-
-    if (!hymt_utf8_check(s, strlen(s), &bad)) {
-        return hymt_fail(err, "the prompt template is not UTF-8 at byte %zu",
-                         bad);
-    }
-
-    while (*s != '\0') {
-
-        if (!hymt_place(s, &kind, &len)) {
-            return hymt_fail(err, "the prompt template has an unknown place"
-                             " \"%.*s\": {text}, {target}, {source},"
-                             " {target_zh} and {source_zh} are known",
-                             (int) len, s);
-        }
-
-        if (kind == HYMT_PART_TEXT) {
-            if (has_text) {
-                return hymt_fail(err, "the prompt template has {text} twice");
-            }
-
-            has_text = true;
-        }
-
-        /* literal bytes join the part before */
-
-        if (part == NULL || kind != HYMT_PART_LITERAL
-            || part->kind != HYMT_PART_LITERAL)
-        {
-            part = hymt_parts_add(parts, kind);
-
-            if (part == NULL) {
-                return hymt_fail(err, "the prompt template has more than %d"
-                                 " parts", HYMT_MAX_PARTS);
-            }
-
-            part->literal = s;
-        }
-
-        part->len += len;
-        s += len;
-    }
-
-    if (!has_text) {
-        return hymt_fail(err, "the prompt template has no {text}");
-    }
-
-    return HYMT_OK;
-}
-
-
-static hymt_part_t *
-hymt_parts_add(hymt_parts_t *parts, hymt_part_kind_t kind)
-{
-    hymt_part_t  *part;
-
-    if (parts->n == HYMT_MAX_PARTS) {
-        return NULL;
-    }
-
-    part = &parts->parts[parts->n++];
-    part->kind = kind;
-    part->len = 0;
-
-    return part;
-}
-
-
-/*
- * What s begins with: a place, or one byte of literal text.  A brace is a
- * place's only where letters and "_" follow and a brace closes them; false
- * where no such place is known.
- */
-static bool
-hymt_place(const char *s, hymt_part_kind_t *kind, size_t *len)
-{
-    size_t  i, n;
-
-    static const struct {
-        const char        *name;
-        hymt_part_kind_t   kind;
-    } places[] = {
-        { "{text}", HYMT_PART_TEXT },
-        { "{target}", HYMT_PART_TARGET },
-        { "{source}", HYMT_PART_SOURCE },
-        { "{target_zh}", HYMT_PART_TARGET_ZH },
-        { "{source_zh}", HYMT_PART_SOURCE_ZH },
-    };
-
-    *kind = HYMT_PART_LITERAL;
-    *len = 1;
-
-    if (s[0] != '{') {
-        return true;
-    }
-
-    n = strspn(s + 1, "abcdefghijklmnopqrstuvwxyz_");
-
-    if (n == 0 || n > 16 || s[n + 1] != '}') {
-        return true;
-    }
-
-    *len = n + 2;
-
-    for (i = 0; i < hymt_nelts(places); i++) {
-        if (strlen(places[i].name) == *len
-            && memcmp(s, places[i].name, *len) == 0)
-        {
-            *kind = places[i].kind;
-            return true;
-        }
-    }
-
-    return false;
+    return features < HYMT_N_FORMS
+           && hymt_instructions[family].chinese[features] != NULL;
 }
 
 
 hymt_status_t
-hymt_prompt_build(const hymt_prompter_t *p, hymt_encoder_t *enc, int src,
-    int tgt, const char *text, size_t len, uint32_t *ids, size_t cap,
-    size_t *n, size_t *n_text, hymt_error_t *err)
+hymt_prompt_build(const hymt_prompter_t *p, hymt_encoder_t *enc,
+    const hymt_prompt_request_t *r, uint32_t *ids, size_t cap, size_t *n,
+    size_t *n_text, hymt_error_t *err)
 {
-    size_t               bad, room, content_len, n_alone, n_content;
-    const char          *content;
-    hymt_status_t        rc;
-    const hymt_parts_t  *parts;
+    size_t                 n_alone, n_whole;
+    hymt_ids_t             out;
+    hymt_turn_t            turn;
+    hymt_status_t          rc;
+    const hymt_phrases_t  *phrases;
 
     *n = 0;
     *n_text = 0;
+    out = (hymt_ids_t) { ids, cap, 0 };
 
-    if (tgt < 0 || tgt >= HYMT_N_LANGS || src < HYMT_LANG_NONE
-        || src >= HYMT_N_LANGS)
-    {
-        return hymt_fail(err, "no such language: source %d, target %d", src,
-                         tgt);
+    if (r->n_turns > 0) {
+
+        if (hymt_prompt_check_turns(p, r->turns, r->n_turns, err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
+
+        rc = hymt_prompt_turns(p, enc, r->turns, r->n_turns, &out, n_text,
+                               err);
+        *n = out.n;
+
+        return rc;
     }
 
-    if (!hymt_utf8_check(text, len, &bad)) {
-        return hymt_fail(err, "invalid UTF-8 at byte %zu of the text", bad);
+    if (hymt_prompt_check(r, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
-    if (cap < p->n_head + p->n_tail) {
-        (void) hymt_fail(err, "the prompt needs more than %zu tokens", cap);
-        return HYMT_TOO_LONG;
+    phrases = hymt_prompt_phrases(p, r, err);
+
+    if (phrases == NULL) {
+        return HYMT_ERROR;
     }
 
-    room = cap - p->n_head - p->n_tail;
+    turn.role = HYMT_ROLE_USER;
 
-    if (hymt_is_chinese(tgt) || hymt_is_chinese(src)
-        || (src == HYMT_LANG_NONE && hymt_mostly_han(text, len)))
-    {
-        parts = &p->chinese;
+    /* without the text, to tell how much of the whole is the text's */
 
-    } else {
-        parts = &p->english;
-    }
-
-    /* the instruction alone, to tell how much of the whole is the text's */
-
-    rc = hymt_parts_join(parts, enc, src, tgt, text, 0, &content,
-                         &content_len, err);
+    rc = hymt_phrases_join(phrases, enc, r, 0, &turn.content, &turn.len, err);
 
     if (rc == HYMT_OK) {
-        rc = hymt_encode(enc, content, content_len, ids + p->n_head, room,
-                         &n_alone, err);
+        rc = hymt_encode(enc, turn.content, turn.len, ids, cap, &n_alone, err);
     }
 
     if (rc == HYMT_OK) {
-        rc = hymt_parts_join(parts, enc, src, tgt, text, len, &content,
-                             &content_len, err);
+        rc = hymt_phrases_join(phrases, enc, r, r->len, &turn.content,
+                               &turn.len, err);
     }
 
     if (rc == HYMT_OK) {
-        rc = hymt_encode(enc, content, content_len, ids + p->n_head, room,
-                         &n_content, err);
+        rc = hymt_prompt_turns(p, enc, &turn, 1, &out, &n_whole, err);
     }
 
     if (rc != HYMT_OK) {
         return rc;
     }
 
-    memcpy(ids, p->head, p->n_head * sizeof(uint32_t));
-    memcpy(ids + p->n_head + n_content, p->tail,
-           p->n_tail * sizeof(uint32_t));
-
-    *n = p->n_head + n_content + p->n_tail;
-    *n_text = n_content > n_alone ? n_content - n_alone : len != 0;
+    *n = out.n;
+    *n_text = n_whole > n_alone ? n_whole - n_alone : r->len != 0;
 
     return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_prompt_check(const hymt_prompt_request_t *r, hymt_error_t *err)
+{
+    size_t  bad;
+
+    if (r->tgt < 0 || r->tgt >= HYMT_N_LANGS || r->src < HYMT_LANG_NONE
+        || r->src >= HYMT_N_LANGS)
+    {
+        return hymt_fail(err, "no such language: source %d, target %d", r->src,
+                         r->tgt);
+    }
+
+    if (!hymt_utf8_check(r->text, r->len, &bad)) {
+        return hymt_fail(err, "invalid UTF-8 at byte %zu of the text", bad);
+    }
+
+    if (!hymt_utf8_check(r->context, r->context_len, &bad)) {
+        return hymt_fail(err, "invalid UTF-8 at byte %zu of the context", bad);
+    }
+
+    if (hymt_prompt_check_line("the style", r->style, r->style_len, err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    return hymt_prompt_check_terms(r, err);
+}
+
+
+static hymt_status_t
+hymt_prompt_check_terms(const hymt_prompt_request_t *r, hymt_error_t *err)
+{
+    size_t              i;
+    char                what[64];
+    const hymt_term_t  *t;
+
+    for (i = 0; i < r->n_terms; i++) {
+        t = &r->terms[i];
+        snprintf(what, sizeof(what), "term %zu", i + 1);
+
+        if (t->src_len == 0 || t->tgt_len == 0) {
+            return hymt_fail(err, "%s has an empty %s", what,
+                             t->src_len == 0 ? "source" : "translation");
+        }
+
+        if (hymt_prompt_check_line(what, t->src, t->src_len, err) != HYMT_OK
+            || hymt_prompt_check_line(what, t->tgt, t->tgt_len, err)
+               != HYMT_OK)
+        {
+            return HYMT_ERROR;
+        }
+    }
+
+    return HYMT_OK;
+}
+
+
+/*
+ * A line of an instruction: whatever breaks it would give the rest another
+ * meaning.
+ */
+static hymt_status_t
+hymt_prompt_check_line(const char *what, const char *s, size_t len,
+    hymt_error_t *err)
+{
+    size_t            i, bad;
+    int32_t           c;
+    utf8proc_ssize_t  n;
+
+    if (!hymt_utf8_check(s, len, &bad)) {
+        return hymt_fail(err, "invalid UTF-8 at byte %zu of %s", bad, what);
+    }
+
+    for (i = 0; i < len; i += (size_t) n) {
+
+        n = utf8proc_iterate((const utf8proc_uint8_t *) s + i,
+                             (utf8proc_ssize_t) (len - i), &c);
+
+        if (n <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028
+            || c == 0x2029)
+        {
+            return hymt_fail(err, "%s has a control character, U+%04" PRIX32
+                             ", at byte %zu", what, (uint32_t) c, i);
+        }
+    }
+
+    return HYMT_OK;
+}
+
+
+/* NULL: there is none for what is asked for together. */
+static const hymt_phrases_t *
+hymt_prompt_phrases(const hymt_prompter_t *p, const hymt_prompt_request_t *r,
+    hymt_error_t *err)
+{
+    uint32_t               features;
+    const hymt_phrases_t  *phrases;
+
+    features = (r->n_terms > 0 ? HYMT_FEATURE_TERMS : 0)
+               | (r->context_len > 0 ? HYMT_FEATURE_CONTEXT : 0)
+               | (r->style_len > 0 ? HYMT_FEATURE_STYLE : 0)
+               | (r->formatted ? HYMT_FEATURE_FORMATTED : 0);
+
+    phrases = hymt_is_chinese(r->tgt) || hymt_is_chinese(r->src)
+             || (r->src == HYMT_LANG_NONE && hymt_mostly_han(r->text, r->len))
+             ? &p->chinese[features] : &p->english[features];
+
+    if (phrases->n == 0) {
+        hymt_prompt_lacks(p, features, err);
+        return NULL;
+    }
+
+    return phrases;
+}
+
+
+/* Names the first feature that is not there at all, or else all of them. */
+static void
+hymt_prompt_lacks(const hymt_prompter_t *p, uint32_t features,
+    hymt_error_t *err)
+{
+    char         list[128];
+    size_t       len;
+    uint32_t     i;
+    const char  *who;
+
+    who = p->override != NULL ? "the prompt template given for this model"
+                              : hymt_family_name(p->family);
+
+    list[0] = '\0';
+    len = 0;
+
+    for (i = 0; i < HYMT_N_FEATURES; i++) {
+
+        if ((features >> i & 1) == 0) {
+            continue;
+        }
+
+        if (p->english[1u << i].n == 0) {
+            (void) hymt_fail(err, p->override != NULL
+                             ? "%s has no place for %s"
+                             : "models of the family %s have no prompt for %s",
+                             who, hymt_feature_names[i]);
+            return;
+        }
+
+        len += (size_t) snprintf(list + len, sizeof(list) - len, "%s%s",
+                                 len == 0 ? "" : " and ",
+                                 hymt_feature_names[i]);
+    }
+
+    (void) hymt_fail(err, "models of the family %s have no prompt for %s"
+                     " together", who, list);
 }
 
 
@@ -512,97 +576,190 @@ hymt_mostly_han(const char *text, size_t len)
 }
 
 
-/* The content of the user's turn, in the encoder's own buffer. */
+/*
+ * The chat template around turns that have been checked; *n_last: tokens of
+ * the last one's content.
+ */
 static hymt_status_t
-hymt_parts_join(const hymt_parts_t *parts, hymt_encoder_t *enc, int src,
-    int tgt, const char *text, size_t len, const char **out, size_t *out_len,
+hymt_prompt_turns(const hymt_prompter_t *p, hymt_encoder_t *enc,
+    const hymt_turn_t *turns, size_t n_turns, hymt_ids_t *out, size_t *n_last,
     hymt_error_t *err)
 {
-    char        *p;
-    size_t       part_len;
-    uint32_t     i;
-    uint64_t     size;
-    const char  *part;
+    bool            joins;
+    size_t          i, marks, start;
+    hymt_status_t   rc;
 
-    size = 1;
+    rc = hymt_prompt_mark(p, HYMT_MARK_BEGIN, out, err);
+    start = out->n;
+    joins = false;
 
-    for (i = 0; i < parts->n; i++) {
+    for (i = 0; rc == HYMT_OK && i < n_turns; i++) {
+        start = out->n;
+        joins = p->template->head_joins && i == 1 && turns[0].len > 0;
 
-        part = hymt_part_text(&parts->parts[i], src, tgt, &part_len);
+        rc = hymt_prompt_turn(p, enc, &turns[i], joins, out, err);
+    }
 
-        if (part == NULL && parts->parts[i].kind != HYMT_PART_TEXT) {
-            return hymt_fail(err, "the prompt template names {source}, but no"
-                             " source language was given");
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    marks = (p->mark[HYMT_MARK_USER] != HYMT_NO_MARK && !joins)
+            + (p->mark[HYMT_MARK_USER_END] != HYMT_NO_MARK);
+    *n_last = out->n - start - marks;
+
+    return hymt_prompt_mark(p, HYMT_MARK_ASK, out, err);
+}
+
+
+static hymt_status_t
+hymt_prompt_check_turns(const hymt_prompter_t *p, const hymt_turn_t *turns,
+    size_t n, hymt_error_t *err)
+{
+    size_t       i, bad;
+    hymt_mark_t  mark;
+
+    for (i = 0; i < n; i++) {
+
+        if ((uint32_t) turns[i].role >= HYMT_N_ROLES) {
+            return hymt_fail(err, "message %zu has no known role", i + 1);
         }
 
-        if (hymt_add_overflow(size, part == NULL ? len : part_len, &size)) {
-            return hymt_fail(err, "a text of %zu bytes is too long", len);
+        if (!hymt_utf8_check(turns[i].content, turns[i].len, &bad)) {
+            return hymt_fail(err, "invalid UTF-8 at byte %zu of message %zu",
+                             bad, i + 1);
+        }
+
+        if (turns[i].role == HYMT_ROLE_SYSTEM && i > 0) {
+            return hymt_fail(err, "message %zu is a system message: only the"
+                             " first one may be", i + 1);
+        }
+
+        if (turns[i].role == HYMT_ROLE_USER) {
+            continue;
+        }
+
+        mark = turns[i].role == HYMT_ROLE_SYSTEM ? HYMT_MARK_SYSTEM_END
+                                                 : HYMT_MARK_ASSISTANT_END;
+
+        if (p->mark[mark] == HYMT_NO_MARK) {
+            return hymt_fail(err, "message %zu can't be told to the model: its"
+                             " tokenizer.json has no \"%s\"", i + 1,
+                             p->template->mark[mark]);
         }
     }
 
-    p = hymt_encoder_text(enc, size);
-
-    if (p == NULL) {
-        return hymt_fail(err, "no memory for a prompt of %" PRIu64 " bytes",
-                         size);
+    if (turns[n - 1].role != HYMT_ROLE_USER) {
+        return hymt_fail(err, "the last message is not the user's");
     }
 
-    *out = p;
-
-    for (i = 0; i < parts->n; i++) {
-
-        part = hymt_part_text(&parts->parts[i], src, tgt, &part_len);
-
-        if (part == NULL) {
-            part = text;
-            part_len = len;
-        }
-
-        memcpy(p, part, part_len);
-        p += part_len;
+    if (turns[n - 1].len == 0) {
+        return hymt_fail(err, "the last message is empty");
     }
-
-    *out_len = (size_t) (p - *out);
 
     return HYMT_OK;
 }
 
 
-/* NULL for the user's text, and for a source language that is not known */
-static const char *
-hymt_part_text(const hymt_part_t *part, int src, int tgt, size_t *len)
+static hymt_status_t
+hymt_prompt_turn(const hymt_prompter_t *p, hymt_encoder_t *enc,
+    const hymt_turn_t *turn, bool joins, hymt_ids_t *out, hymt_error_t *err)
 {
-    const char  *s;
+    size_t          n;
+    hymt_status_t   rc;
 
-    s = NULL;
+    static const struct {
+        hymt_mark_t  before;
+        hymt_mark_t  after;
+    } marks[HYMT_N_ROLES] = {
+        [HYMT_ROLE_SYSTEM] = { HYMT_MARK_SYSTEM, HYMT_MARK_SYSTEM_END },
+        [HYMT_ROLE_USER] = { HYMT_MARK_USER, HYMT_MARK_USER_END },
+        [HYMT_ROLE_ASSISTANT] = { HYMT_MARK_ASSISTANT,
+                                  HYMT_MARK_ASSISTANT_END },
+    };
 
-    switch (part->kind) {
-
-    case HYMT_PART_LITERAL:
-        *len = part->len;
-        return part->literal;
-
-    case HYMT_PART_TEXT:
-        break;
-
-    case HYMT_PART_TARGET:
-        s = hymt_langs[tgt].english;
-        break;
-
-    case HYMT_PART_TARGET_ZH:
-        s = hymt_langs[tgt].chinese;
-        break;
-
-    case HYMT_PART_SOURCE:
-        s = src == HYMT_LANG_NONE ? NULL : hymt_langs[src].english;
-        break;
-
-    case HYMT_PART_SOURCE_ZH:
-        s = src == HYMT_LANG_NONE ? NULL : hymt_langs[src].chinese;
-        break;
+    if (p->template->head_joins && turn->role == HYMT_ROLE_SYSTEM
+        && turn->len == 0)
+    {
+        return HYMT_OK;
     }
 
-    *len = s == NULL ? 0 : strlen(s);
+    rc = HYMT_OK;
 
-    return s;
+    if (!(joins && turn->role == HYMT_ROLE_USER)) {
+        rc = hymt_prompt_mark(p, marks[turn->role].before, out, err);
+    }
+
+    if (rc == HYMT_OK) {
+        rc = hymt_encode(enc, turn->content, turn->len, out->ids + out->n,
+                         out->cap - out->n, &n, err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    out->n += n;
+
+    return hymt_prompt_mark(p, marks[turn->role].after, out, err);
+}
+
+
+static hymt_status_t
+hymt_prompt_mark(const hymt_prompter_t *p, hymt_mark_t mark, hymt_ids_t *out,
+    hymt_error_t *err)
+{
+    if (p->mark[mark] == HYMT_NO_MARK) {
+        return HYMT_OK;
+    }
+
+    if (out->n == out->cap) {
+        (void) hymt_fail(err, "the prompt needs more than %zu tokens",
+                         out->cap);
+        return HYMT_TOO_LONG;
+    }
+
+    out->ids[out->n++] = p->mark[mark];
+
+    return HYMT_OK;
+}
+
+
+void
+hymt_prompt_unwrap(const hymt_prompter_t *prompter, const char *text,
+    size_t *from, size_t *len)
+{
+    char         tag[32];
+    size_t       n, start, end;
+    const char  *name;
+
+    *from = 0;
+    name = hymt_instructions[prompter->family].target_tag;
+
+    if (prompter->override != NULL || name == NULL) {
+        return;
+    }
+
+    n = (size_t) snprintf(tag, sizeof(tag), "</%s>", name);
+    start = 0;
+    end = *len;
+
+    while (end > start && (text[end - 1] == '\n' || text[end - 1] == ' ')) {
+        end--;
+    }
+
+    if (end >= n && memcmp(text + end - n, tag, n) == 0) {
+        *len = end - n;
+    }
+
+    n = (size_t) snprintf(tag, sizeof(tag), "<%s>", name);
+
+    while (start < *len && (text[start] == '\n' || text[start] == ' ')) {
+        start++;
+    }
+
+    if (*len - start >= n && memcmp(text + start, tag, n) == 0) {
+        *from = start + n;
+        *len -= *from;
+    }
 }

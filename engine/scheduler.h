@@ -34,6 +34,7 @@ typedef enum {
     HYMT_FINISH_NONE = 0,  /* not finished */
     HYMT_FINISH_STOP,      /* an end token (not part of the output) */
     HYMT_FINISH_LENGTH,    /* max_new tokens, or the context is full */
+    HYMT_FINISH_LOOP,      /* said by the host: it repeats itself */
     HYMT_FINISH_CANCELED,
     HYMT_FINISH_FAILED,    /* the engine failed or stopped; no result */
 } hymt_finish_t;

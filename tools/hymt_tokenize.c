@@ -274,9 +274,10 @@ static hymt_status_t
 hymt_tokenize_line(hymt_tokenize_t *t, const char *text, size_t len,
     hymt_error_t *err)
 {
-    size_t          i, n, n_text, cap;
-    uint32_t       *ids;
-    hymt_status_t   rc;
+    size_t                  i, n, n_text, cap;
+    uint32_t               *ids;
+    hymt_status_t           rc;
+    hymt_prompt_request_t   request;
 
     cap = len * HYMT_TOKENS_A_BYTE + HYMT_PROMPT_TOKENS;
 
@@ -290,9 +291,15 @@ hymt_tokenize_line(hymt_tokenize_t *t, const char *text, size_t len,
         t->cap = cap;
     }
 
+    memset(&request, 0, sizeof(request));
+    request.src = t->src;
+    request.tgt = t->tgt;
+    request.text = text;
+    request.len = len;
+
     rc = t->prompt
-         ? hymt_prompt_build(t->prompter, t->enc, t->src, t->tgt, text, len,
-                             t->ids, t->cap, &n, &n_text, err)
+         ? hymt_prompt_build(t->prompter, t->enc, &request, t->ids, t->cap, &n,
+                             &n_text, err)
          : hymt_encode(t->enc, text, len, t->ids, t->cap, &n, err);
 
     for (i = 0; rc == HYMT_OK && i < n; i++) {

@@ -329,19 +329,25 @@ expect(const char *text, uint64_t seed, uint32_t max_tokens, char *want,
     const uint32_t        *stop;
     hymt_tokenizer_t      *tok;
     hymt_prompt_params_t   pp;
+    hymt_prompt_request_t  r;
 
     memset(&pp, 0, sizeof(pp));
     memset(&s, 0, sizeof(s));
+    memset(&r, 0, sizeof(r));
     pp.family = HYMT_FAMILY_MT15;
     s.seed = seed;
+    r.src = HYMT_LANG_NONE;
+    r.tgt = en;
+    r.text = text;
+    r.len = strlen(text);
 
     if (hymt_config_read(dir, &config, NULL) != HYMT_OK
         || hymt_tokenizer_load(dir, &tok, NULL) != HYMT_OK
         || hymt_prompt_detect(dir, &config, &pp, &guessed, NULL) != HYMT_OK
         || hymt_prompter_create(tok, &config, &pp, &prompter, NULL) != HYMT_OK
         || hymt_encoder_create(tok, &enc, NULL) != HYMT_OK
-        || hymt_prompt_build(prompter, enc, HYMT_LANG_NONE, en, text,
-                             strlen(text), ids, CONTEXT, &n, &n_text, NULL)
+        || hymt_prompt_build(prompter, enc, &r, ids, CONTEXT, &n, &n_text,
+                             NULL)
            != HYMT_OK)
     {
         ok(false, "a prompt is built");

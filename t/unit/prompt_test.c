@@ -38,6 +38,21 @@ lang(const char *code)
 }
 
 
+static hymt_prompt_request_t
+request(const char *src, const char *tgt, const char *text, size_t len)
+{
+    hymt_prompt_request_t  r;
+
+    memset(&r, 0, sizeof(r));
+    r.src = lang(src);
+    r.tgt = lang(tgt);
+    r.text = text;
+    r.len = len;
+
+    return r;
+}
+
+
 /* A prompter over bytes with the 7B family's control tokens. */
 static void
 make(maker_t *m, hymt_family_t family, const char *override)
@@ -74,14 +89,13 @@ unmake(maker_t *m)
 
 /* The prompt as text, control tokens as "[id]"; bytes are their own ids. */
 static const char *
-prompt(maker_t *m, const char *src, const char *tgt, const char *text,
-    char *out)
+show(maker_t *m, const hymt_prompt_request_t *r, char *out)
 {
     size_t        i, n, n_text, used;
     hymt_error_t  err;
 
-    if (hymt_prompt_build(m->prompter, m->enc, lang(src), lang(tgt), text,
-                          strlen(text), ids, MAX_IDS, &n, &n_text, &err)
+    if (hymt_prompt_build(m->prompter, m->enc, r, ids, MAX_IDS, &n, &n_text,
+                          &err)
         != HYMT_OK)
     {
         return strcpy(out, err.text);
@@ -98,11 +112,23 @@ prompt(maker_t *m, const char *src, const char *tgt, const char *text,
 }
 
 
+static const char *
+prompt(maker_t *m, const char *src, const char *tgt, const char *text,
+    char *out)
+{
+    hymt_prompt_request_t  r;
+
+    r = request(src, tgt, text, strlen(text));
+
+    return show(m, &r, out);
+}
+
+
 /* every family, pair and awkward beginning, by transformers */
 static void
 test_vectors(void)
 {
-    char                  *field[5], show[2048];
+    char                  *field[5], shown[2048];
     size_t                 len, n, n_text;
     unsigned               wrong, seen;
     vectors_t              v;
@@ -112,6 +138,7 @@ test_vectors(void)
     hymt_prompter_t       *p;
     hymt_tokenizer_t      *tok;
     hymt_prompt_params_t   params;
+    hymt_prompt_request_t  r;
 
     if (hymt_tokenizer_load(MODEL, &tok, &err) != HYMT_OK
         || hymt_encoder_create(tok, &enc, &err) != HYMT_OK)
@@ -139,14 +166,15 @@ test_vectors(void)
             fixture_die("no prompter", err.text);
         }
 
-        if (hymt_prompt_build(p, enc, lang(field[1]), lang(field[2]),
-                              field[3], len, ids, MAX_IDS, &n, &n_text, &err)
+        r = request(field[1], field[2], field[3], len);
+
+        if (hymt_prompt_build(p, enc, &r, ids, MAX_IDS, &n, &n_text, &err)
             != HYMT_OK
             || !vectors_equal(field[4], ids, n))
         {
             if (wrong++ == 0) {
                 printf("# line %u: got  %s%s\n# line %u: want %s\n", v.number,
-                       ids_show(ids, n, show, sizeof(show)), err.text,
+                       ids_show(ids, n, shown, sizeof(shown)), err.text,
                        v.number, field[4]);
             }
         }
@@ -326,42 +354,50 @@ test_control_text(void)
 static void
 test_sizes(void)
 {
-    char           text[64];
-    size_t         n, n_text, whole;
-    maker_t        m;
-    hymt_error_t   err;
+    char                   text[64];
+    size_t                 n, n_text, whole;
+    maker_t                m;
+    hymt_error_t           err;
+    hymt_prompt_request_t  r;
 
     make(&m, HYMT_FAMILY_MT15, NULL);
     memset(text, 'x', sizeof(text));
+    r = request("en", "fr", text, 64);
 
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"), text,
-                             64, ids, MAX_IDS, &whole, &n_text, &err),
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, MAX_IDS, &whole,
+                             &n_text, &err),
            HYMT_OK, "64 bytes, a token each");
     is_int(n_text, 64, "n_text counts the text alone");
 
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"), text,
-                             64, ids, whole, &n, &n_text, &err),
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, whole, &n, &n_text,
+                             &err),
            HYMT_OK, "with just the room it needs");
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"), text,
-                             64, ids, whole - 1, &n, &n_text, &err),
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, whole - 1, &n,
+                             &n_text, &err),
            HYMT_TOO_LONG, "with one less");
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"), text,
-                             64, ids, 1, &n, &n_text, &err),
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, 1, &n, &n_text, &err),
            HYMT_TOO_LONG, "without room for the template");
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"), text,
-                             0, ids, MAX_IDS, &n, &n_text, &err), HYMT_OK,
-           "an empty text");
+
+    r.len = 0;
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, MAX_IDS, &n, &n_text,
+                             &err),
+           HYMT_OK, "an empty text");
     is_int(n_text, 0, "has no tokens");
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), lang("fr"),
-                             "ab\xed\xa0\x80", 5, ids, MAX_IDS, &n, &n_text,
+
+    r = request("en", "fr", "ab\xed\xa0\x80", 5);
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, MAX_IDS, &n, &n_text,
                              &err), HYMT_ERROR, "invalid UTF-8");
     has_str(err.text, "byte 2 of the text", "its place in the text");
-    is_int(hymt_prompt_build(m.prompter, m.enc, lang("en"), HYMT_N_LANGS, "a",
-                             1, ids, MAX_IDS, &n, &n_text, &err), HYMT_ERROR,
-           "no such target");
-    is_int(hymt_prompt_build(m.prompter, m.enc, -2, 0, "a", 1, ids, MAX_IDS,
-                             &n, &n_text, &err), HYMT_ERROR,
-           "no such source");
+
+    r = request("en", "fr", "a", 1);
+    r.tgt = HYMT_N_LANGS;
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, MAX_IDS, &n, &n_text,
+                             &err), HYMT_ERROR, "no such target");
+
+    r.tgt = 0;
+    r.src = -2;
+    is_int(hymt_prompt_build(m.prompter, m.enc, &r, ids, MAX_IDS, &n, &n_text,
+                             &err), HYMT_ERROR, "no such source");
 
     unmake(&m);
 }
@@ -370,7 +406,7 @@ test_sizes(void)
 static void
 test_stops(void)
 {
-    char                   show[64];
+    char                   shown[64];
     uint32_t               n;
     maker_t                m;
     hymt_error_t           err;
@@ -391,7 +427,7 @@ test_stops(void)
     is_int(hymt_prompter_create(m.enc->tok, &m.config, &m.params, &p, &err),
            HYMT_OK, "a configuration with odd end tokens");
     stops = hymt_prompter_stops(p, &n);
-    is_str(ids_show(stops, n, show, sizeof(show)), "303 302",
+    is_str(ids_show(stops, n, shown, sizeof(shown)), "303 302",
            "the configuration's first, then the family's, each once");
     hymt_prompter_free(p);
 
