@@ -716,5 +716,15 @@ ngx_http_hymt_render_json(ngx_http_hymt_call_t *call)
 static const char *
 ngx_http_hymt_finish(ngx_http_hymt_item_t *item)
 {
-    return item->result.finish == HYMT_FINISH_LENGTH ? "length" : "stop";
+    switch (item->result.finish) {
+
+    case HYMT_FINISH_LENGTH:
+        return "length";
+
+    case HYMT_FINISH_LOOP:
+        return "loop";
+
+    default:
+        return "stop";
+    }
 }
