@@ -28,7 +28,7 @@
 #define HYMT_SURE_RELIABLE   0.95
 #define HYMT_SURE_SHORT      0.7    /* CLD2 is sure, the text is short */
 #define HYMT_SURE_EFFORT     0.5
-#define HYMT_SURE_ONLY       0.3    /* nothing else in the set is so written */
+#define HYMT_SURE_ONLY       0.3    /* no more than: it is written so */
 
 
 /* The languages of a script, most spoken first: the order decides guesses. */
@@ -78,6 +78,7 @@ static const char *hymt_detect_hint(const hymt_detect_t *dt,
     char buf[HYMT_DETECT_HINT]);
 static void hymt_detect_script(hymt_detect_t *dt,
     const hymt_detect_script_t *ds);
+static bool hymt_detect_foreign(const hymt_detect_t *dt);
 static const char *hymt_detect_certain(const hymt_scripts_t *s,
     hymt_script_t script);
 static const char *hymt_detect_likely(const hymt_scripts_t *s,
@@ -217,7 +218,6 @@ hymt_detect_hint(const hymt_detect_t *dt, char buf[HYMT_DETECT_HINT])
 static void
 hymt_detect_script(hymt_detect_t *dt, const hymt_detect_script_t *ds)
 {
-    bool             known;
     double           share;
     const char      *code;
     hymt_lang_set_t  written;
@@ -250,13 +250,7 @@ hymt_detect_script(hymt_detect_t *dt, const hymt_detect_script_t *ds)
         return;
     }
 
-    written = hymt_detect_written(ds) & dt->set;
-
-    /* a language of the world that is none of the 38 is not bent into one */
-
-    known = !dt->sure.reliable || hymt_detect_bit(dt->sure.code[0]) != 0;
-
-    if (known) {
+    if (!hymt_detect_foreign(dt)) {
         code = hymt_detect_likely(&dt->scripts, ds->script);
 
         if (code != NULL
@@ -268,12 +262,41 @@ hymt_detect_script(hymt_detect_t *dt, const hymt_detect_script_t *ds)
         if (hymt_detect_cld2(dt, ds, &dt->effort, share, HYMT_SURE_EFFORT)) {
             return;
         }
+
+        if (ds->script == HYMT_SCRIPT_CYRILLIC
+            && hymt_detect_tell(dt, "ru", share, HYMT_SURE_ONLY))
+        {
+            return;
+        }
     }
+
+    written = hymt_detect_written(ds) & dt->set;
 
     if (__builtin_popcountll(written) == 1) {
         (void) hymt_detect_tell(dt, hymt_langs[__builtin_ctzll(written)].code,
                                 share, HYMT_SURE_ONLY);
     }
+}
+
+
+/*
+ * True where CLD2 is sure of a language that is none of the 38: it is not bent
+ * into one.  CLD2 takes short Russian and Ukrainian for Serbian, which lacks
+ * letters that they have.
+ */
+static bool
+hymt_detect_foreign(const hymt_detect_t *dt)
+{
+    const char  *code;
+
+    code = dt->sure.code[0];
+
+    if (!dt->sure.reliable || hymt_detect_bit(code) != 0) {
+        return false;
+    }
+
+    return dt->scripts.mark[HYMT_LETTERS_EAST] == 0
+           || (strcmp(code, "sr") != 0 && strcmp(code, "mk") != 0);
 }
 
 
@@ -323,13 +346,15 @@ hymt_detect_likely(const hymt_scripts_t *s, hymt_script_t script)
             return "mn";
         }
 
-        if (mark[HYMT_LETTERS_MN] > 0 || mark[HYMT_LETTERS_TURKIC] > 0
-            || (mark[HYMT_LETTERS_UK] > 0) == (mark[HYMT_LETTERS_RU] > 0))
-        {
+        if (mark[HYMT_LETTERS_MN] > 0 || mark[HYMT_LETTERS_TURKIC] > 0) {
             return NULL;
         }
 
-        return mark[HYMT_LETTERS_UK] > 0 ? "uk" : "ru";
+        if (mark[HYMT_LETTERS_UK] > 0) {
+            return mark[HYMT_LETTERS_RU] == 0 ? "uk" : NULL;
+        }
+
+        return mark[HYMT_LETTERS_RU] > 0 ? "ru" : NULL;
 
     case HYMT_SCRIPT_ARABIC:
         if (mark[HYMT_LETTERS_UR] > 0) {

@@ -42,8 +42,8 @@ typedef struct {
  * little confidence unless CLD2 says so too.  html: tags, entities, scripts and
  * styles are skipped.
  *
- * Text that is not UTF-8, or without a letter, or no memory: n = 0.  A text of
- * 64 KiB takes a few milliseconds.
+ * Text that is not UTF-8, or without a letter, or no memory: n = 0.  64 KiB
+ * take up to 20 ms.
  */
 void hymt_detect(const char *text, size_t len, bool html, hymt_lang_set_t set,
     hymt_detection_t *d);

@@ -73,6 +73,7 @@ typedef enum {
     HYMT_LETTERS_KK,        /* Cyrillic, not in Kyrgyz, Tatar, Mongolian */
     HYMT_LETTERS_UK,        /* Cyrillic, not in Russian */
     HYMT_LETTERS_RU,        /* Cyrillic, not in Ukrainian nor Bulgarian */
+    HYMT_LETTERS_EAST,      /* Cyrillic, not in Serbian nor Macedonian */
     HYMT_LETTERS_UG,        /* Arabic, in none of the other three */
     HYMT_LETTERS_UR,        /* Arabic, in none of the other three */
     HYMT_LETTERS_FA,        /* Arabic, not in Arabic */
