@@ -13,7 +13,7 @@ CC      ?= gcc
 CFLAGS  ?= -O2 -g
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
 FLAGS   := $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -Iengine
-LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -lm -lpthread
+LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -licuuc -lexpat -lm -lpthread
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
            -fno-omit-frame-pointer
 

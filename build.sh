@@ -72,7 +72,7 @@ die() {
 
 readonly BUILD_PACKAGES=(gcc g++ libc6-dev make curl nginx nginx-dev
                          libjansson-dev libpcre2-dev libutf8proc-dev
-                         libcld2-dev)
+                         libcld2-dev libicu-dev libexpat1-dev)
 readonly TEST_PACKAGES=(perl libtest-base-perl)
 readonly EXTRA_PACKAGES=(clang cppcheck valgrind)
 
@@ -106,6 +106,8 @@ has_package() {
         libpcre2-dev)      has_header pcre2.h ;;
         libutf8proc-dev)   has_header utf8proc.h ;;
         libcld2-dev)       has_cld2 ;;
+        libicu-dev)        has_header unicode/ubrk.h ;;
+        libexpat1-dev)     has_header expat.h ;;
         nginx-dev)         [ -e "$NGINX_SRC/src/core/nginx.h" ] ;;
         nginx)             [ -n "$(nginx_path)" ] ;;
         perl)              has_program prove ;;
@@ -227,7 +229,7 @@ deps() {
 # Makes the Makefile's targets given; what the compilers say goes to a file.
 build() {
     need gcc g++ libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
-         libutf8proc-dev libcld2-dev
+         libutf8proc-dev libcld2-dev libicu-dev libexpat1-dev
 
     if ! has_program nvcc; then
         echo "build.sh: no nvcc: the CPU product is built"
