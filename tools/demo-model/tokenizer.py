@@ -83,7 +83,7 @@ def write(tok, out):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--data", default=".demo/pairs", help="folder with pairs.en-*.tsv[.zst] (default %(default)s)")
+    ap.add_argument("--data", default="demo-data/pairs", help="folder with pairs.en-*.tsv[.zst] (default %(default)s)")
     ap.add_argument("--out", default="models/demo", help="model directory (default %(default)s)")
     args = ap.parse_args()
     data = common.load(args.data)
