@@ -46,7 +46,7 @@ environment
                  (Debian's nginx-dev) unless set.  A source tree is configured
                  with --with-compat --with-threads, or what NGINX_FLAGS says,
                  in build/nginx; the tree itself is left as it is
-  NGINX          the nginx to run in demo and test: found in PATH unless set
+  NGINX_BINARY   the nginx to run in demo and test: found in PATH unless set
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
@@ -128,8 +128,8 @@ missing_packages() {
 
 
 nginx_path() {
-    if [ -n "${NGINX:-}" ]; then
-        echo "$NGINX"
+    if [ -n "${NGINX_BINARY:-}" ]; then
+        echo "$NGINX_BINARY"
     else
         PATH=$PATH:/usr/sbin:/usr/local/sbin command -v nginx || true
     fi
@@ -261,8 +261,8 @@ check_nginx() {
                "$NGINX_SRC/src/core/nginx.h")
 
     if [ "$has" != "$want" ]; then
-        die "$nginx is version $has, $NGINX_SRC is for $want: set NGINX or" \
-            "NGINX_SRC so that they match"
+        die "$nginx is version $has, $NGINX_SRC is for $want: set" \
+            "NGINX_BINARY or NGINX_SRC so that they match"
     fi
 }
 

@@ -128,7 +128,8 @@ sub wait_pid {
 }
 
 
-# Runs a command to its end; exit_code() and output() then tell.
+# Runs a command to its end, or kills it after a minute; exit_code() and
+# output() then tell.
 sub run {
     my ($self, @command) = @_;
 
@@ -144,7 +145,18 @@ sub run {
         exec(@command) or POSIX::_exit(127);
     }
 
-    waitpid($pid, 0);
+    my $end = time() + ($self->{limit} || 60);
+
+    while (waitpid($pid, WNOHANG) == 0) {
+
+        if (time() > $end) {
+            kill 'KILL', $pid;
+            waitpid($pid, 0);
+            last;
+        }
+
+        sleep(0.005);
+    }
 
     $self->{exit_code} = $? & 127 ? 128 + ($? & 127) : $? >> 8;
     $self->{output} = slurp($file);

@@ -30,7 +30,9 @@ package Test::Nginx::Socket;
 # _LOG_LEVEL, _MASTER_PROCESS, _NO_SHUFFLE, _VERBOSE, _USE_VALGRIND;
 # $TEST_NGINX_ANYTHING is put in where a section names it.  Beyond Test::Nginx:
 # HYMT_TEST_ALERTS=1 fails a block that leaves an [alert] or [emerg] line, or
-# what a sanitizer says, in the error log, until its NGINX has gone.
+# what a sanitizer says, in the error log, until its NGINX has gone.  Under
+# valgrind a model takes a minute to load, longer than requests wait: where a
+# configuration has a hymt_model, the first request waits for it.
 
 use strict;
 use warnings;
@@ -40,7 +42,7 @@ use File::Path qw(make_path remove_tree);
 use List::Util qw(shuffle);
 use Test::Base ();
 use Test::More ();
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 use Hymt::Http qw(exchange parse_response free_port);
 use Hymt::Process;
@@ -327,11 +329,30 @@ sub prepare {
         bail_out("$name - NGINX did not start");
     }
 
+    wait_models($block) if $under_valgrind;
+
     Test::More::diag($nginx->output())
         if $nginx->output() ne '' && !defined $block->suppress_stderr
            && $ENV{TEST_NGINX_VERBOSE};
 
     return 1;
+}
+
+
+sub wait_models {
+    my ($block) = @_;
+
+    my $conf = Hymt::Process::slurp("$servroot/conf/nginx.conf");
+    my $models = () = $conf =~ /^\s*hymt_model\s/mg;
+    my $end = time() + 300;
+
+    while (time() < $end) {
+        my $log = Hymt::Process::slurp("$servroot/logs/error.log");
+        my $told = () = $log =~ /hymt "[^"]*": ready|\[error\].* hymt "/g;
+
+        last if $told >= $models;
+        sleep(0.2);
+    }
 }
 
 
