@@ -17,6 +17,7 @@ static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -33,6 +34,23 @@ static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_texts_bounds = {
     ngx_conf_check_num_bounds, 1, 100000
+};
+
+
+static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
+    { ngx_string("auto"), HYMT_SPLIT_AUTO },
+    { ngx_string("none"), HYMT_SPLIT_NONE },
+    { ngx_string("sentence"), HYMT_SPLIT_SENTENCE },
+    { ngx_string("paragraph"), HYMT_SPLIT_PARAGRAPH },
+    { ngx_null_string, 0 }
+};
+
+
+/* the first one is the default */
+
+ngx_http_hymt_api_t  *ngx_http_hymt_apis[] = {
+    &ngx_http_hymt_native,
+    NULL
 };
 
 
@@ -53,7 +71,7 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NULL },
 
     { ngx_string("hymt_translate"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
       ngx_http_hymt_translate,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
@@ -127,6 +145,20 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       ngx_http_hymt_language,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, target),
+      NULL },
+
+    { ngx_string("hymt_split"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, split),
+      ngx_http_hymt_splits },
+
+    { ngx_string("hymt_unit"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, unit),
       NULL },
 
       ngx_null_command
@@ -294,6 +326,8 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->max_texts = NGX_CONF_UNSET;
     hlcf->window = NGX_CONF_UNSET;
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
+    hlcf->split = NGX_CONF_UNSET_UINT;
+    hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
     hlcf->target = NGX_CONF_UNSET;
     hlcf->sampling = NGX_CONF_UNSET_UINT;
@@ -319,6 +353,8 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->window, prev->window, 16);
     ngx_conf_merge_value(conf->ignore_client_abort, prev->ignore_client_abort,
                          0);
+    ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
+    ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
     ngx_conf_merge_value(conf->source, prev->source, NGX_HTTP_HYMT_NO_LANG);
     ngx_conf_merge_value(conf->target, prev->target, NGX_HTTP_HYMT_NO_LANG);
 
@@ -394,10 +430,48 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     hlcf->model->used = 1;
     hmcf->used = 1;
 
+    hlcf->api = ngx_http_hymt_apis[0];
+
+    if (cf->args->nelts == 3) {
+        hlcf->api = ngx_http_hymt_api(&value[2]);
+
+        if (hlcf->api == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\" of"
+                               " \"hymt_translate\": it knows api=native",
+                               &value[2]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = ngx_http_hymt_handler;
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_http_hymt_api_t *
+ngx_http_hymt_api(ngx_str_t *arg)
+{
+    ngx_uint_t  i;
+    ngx_str_t  *name;
+
+    if (ngx_strncmp(arg->data, "api=", 4) != 0) {
+        return NULL;
+    }
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        name = &ngx_http_hymt_apis[i]->name;
+
+        if (name->len == arg->len - 4
+            && ngx_strncmp(name->data, arg->data + 4, name->len) == 0)
+        {
+            return ngx_http_hymt_apis[i];
+        }
+    }
+
+    return NULL;
 }
 
 

@@ -78,7 +78,7 @@ static ngx_http_hymt_range_t  ngx_http_hymt_kv_tokens = { 64, 1 << 30 };
 static ngx_http_hymt_range_t  ngx_http_hymt_queue = { 1, 65536 };
 
 
-static ngx_http_hymt_param_t  ngx_http_hymt_params[] = {
+static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
 
     { ngx_string("path"),
       ngx_http_hymt_set_path,
@@ -275,7 +275,7 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
 
     value = cf->args->elts;
 
-    for (p = ngx_http_hymt_params; p->name.len; p++) {
+    for (p = ngx_http_hymt_model_params; p->name.len; p++) {
 
         if (p->name.len != value[0].len
             || ngx_strncmp(p->name.data, value[0].data, value[0].len) != 0)

@@ -692,35 +692,19 @@ ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
 }
 
 
-/*
- * NGX_OK; NGX_AGAIN: no slot is free or the lane is not attached yet;
- * NGX_DECLINED: the text does not fit a slot; NGX_ERROR: no client.
- */
 ngx_int_t
-ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
+ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
 {
-    hymt_job_t             job;
-    hymt_error_t           err;
-    hymt_client_t         *client;
-    hymt_status_t          rc;
-    ngx_http_hymt_call_t  *call;
+    hymt_error_t    err;
+    hymt_client_t  *client;
 
-    call = item->call;
-    client = ngx_http_hymt_runtime->clients[call->model->index];
+    client = ngx_http_hymt_runtime->clients[job->call->model->index];
 
     if (client == NULL) {
         return NGX_ERROR;
     }
 
-    job = call->job;
-    job.sampling.index = item - call->items;
-    job.deadline_ns = call->deadline;
-    job.part[HYMT_PART_TEXT] = item->text;
-    job.part_len[HYMT_PART_TEXT] = item->len;
-
-    rc = hymt_client_submit(client, &job, item, &item->slot, &err);
-
-    switch (rc) {
+    switch (hymt_client_submit(client, params, job, &job->slot, &err)) {
 
     case HYMT_OK:
         return NGX_OK;
@@ -738,15 +722,24 @@ ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
 
 
 void
-ngx_http_hymt_cancel(ngx_http_hymt_item_t *item)
+ngx_http_hymt_cancel(ngx_http_hymt_job_t *job)
 {
     hymt_client_t  *client;
 
-    client = ngx_http_hymt_runtime->clients[item->call->model->index];
+    client = ngx_http_hymt_runtime->clients[job->call->model->index];
 
     if (client != NULL) {
-        hymt_client_cancel(client, item->slot);
+        hymt_client_cancel(client, job->slot);
     }
+}
+
+
+void
+ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
+    uint32_t *len)
+{
+    hymt_client_text(ngx_http_hymt_runtime->clients[job->call->model->index],
+                     job->slot, text, len);
 }
 
 
@@ -883,7 +876,7 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
             result.text_len = len;
         }
 
-        ngx_http_hymt_call_item_done(event->data, &result, text);
+        ngx_http_hymt_call_done(event->data, &result, text);
 
         hymt_client_slot_free(client, event->slot);
 
@@ -913,6 +906,7 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
         break;
 
     case HYMT_EVENT_PROGRESS:
+        ngx_http_hymt_call_progress(event->data);
         break;
     }
 }
