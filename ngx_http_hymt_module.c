@@ -20,6 +20,8 @@ static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_hymt_sampling_value(ngx_str_t *arg,
@@ -153,6 +155,20 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, split),
       ngx_http_hymt_splits },
+
+    { ngx_string("hymt_cors"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_cors_origins,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_owner"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, owner),
+      NULL },
 
     { ngx_string("hymt_unit"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -327,6 +343,7 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->window = NGX_CONF_UNSET;
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
     hlcf->split = NGX_CONF_UNSET_UINT;
+    hlcf->cors = NGX_CONF_UNSET_PTR;
     hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
     hlcf->target = NGX_CONF_UNSET;
@@ -342,6 +359,7 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_hymt_loc_conf_t *prev = parent;
     ngx_http_hymt_loc_conf_t *conf = child;
 
+    ngx_str_t                  *origin;
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_hymt_loc_conf_t  **location;
     ngx_http_hymt_main_conf_t  *hmcf;
@@ -355,6 +373,12 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                          0);
     ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
     ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
+    ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
+
+    if (conf->owner == NULL) {
+        conf->owner = prev->owner;
+    }
+
     ngx_conf_merge_value(conf->source, prev->source, NGX_HTTP_HYMT_NO_LANG);
     ngx_conf_merge_value(conf->target, prev->target, NGX_HTTP_HYMT_NO_LANG);
 
@@ -372,6 +396,15 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     if (conf->timeout == 0) {
         return "\"hymt_timeout\" must not be zero";
+    }
+
+    if (conf->owner != NULL && conf->cors != NULL) {
+        origin = conf->cors->elts;
+
+        if (origin->len == 1) {
+            return "\"hymt_cors *\" does not go with \"hymt_owner\": what"
+                   " belongs to somebody is not for every page; name origins";
+        }
     }
 
     /*
@@ -482,6 +515,57 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = ngx_http_hymt_status_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t   *value, *origin;
+    ngx_uint_t   i;
+
+    if (hlcf->cors != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        hlcf->cors = NULL;
+        return NGX_CONF_OK;
+    }
+
+    hlcf->cors = ngx_array_create(cf->pool, cf->args->nelts,
+                                  sizeof(ngx_str_t));
+    if (hlcf->cors == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        if (ngx_strcmp(value[i].data, "*") == 0) {
+            if (cf->args->nelts != 2) {
+                return "takes \"*\" alone, or origins";
+            }
+
+        } else if (ngx_strstr(value[i].data, "://") == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" in \"hymt_cors\" is no origin, as"
+                               " https://example.com is", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        origin = ngx_array_push(hlcf->cors);
+        if (origin == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *origin = value[i];
+    }
 
     return NGX_CONF_OK;
 }

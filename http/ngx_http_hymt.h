@@ -150,6 +150,9 @@ typedef struct {
     ngx_int_t                   target;
     ngx_uint_t                  split;     /* hymt_split_t */
     size_t                      unit;      /* bytes of a unit */
+    ngx_array_t                *cors;      /* ngx_str_t: origins, or "*" */
+    ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
+    ngx_str_t                   glossaries;/* directory, terminated; or empty */
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
@@ -314,6 +317,7 @@ struct ngx_http_hymt_call_s {
     ngx_uint_t                  type;      /* NGX_HTTP_HYMT_JSON ...; 0: none */
     ngx_str_t                   args;
     char                       *part;      /* what "*" stood for */
+    char                       *owner;     /* hymt_owner; NULL without one */
     char                       *boundary;  /* of multipart/form-data */
     char                       *body;
     size_t                      body_len;

@@ -1138,6 +1138,7 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
     free(call->data);
     free(call->args.data);
     free(call->part);
+    free(call->owner);
     free(call->boundary);
     free(call->body);
     free(call->answer);

@@ -259,7 +259,21 @@ ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
 static ngx_int_t
 ngx_http_hymt_native_texts(ngx_http_hymt_call_t *call)
 {
+    char        list[1400];
     ngx_uint_t  i;
+
+    if (call->job.tgt == HYMT_LANG_NONE) {
+        (void) hymt_lang_list(call->model->params.languages, list,
+                              sizeof(list));
+
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "missing_field",
+                           "the target language is missing: give \"%s\", one"
+                           " of %s",
+                           call->type == NGX_HTTP_HYMT_PLAIN ? "?to="
+                                                             : "tgt_lang",
+                           list);
+        return NGX_ERROR;
+    }
 
     for (i = 0; i < call->n_items; i++) {
 

@@ -15,6 +15,10 @@
 #define NGX_HTTP_HYMT_RETRY_AFTER  "1"
 
 
+static ngx_int_t ngx_http_hymt_cors(ngx_http_request_t *r,
+    ngx_http_hymt_loc_conf_t *hlcf);
+static ngx_int_t ngx_http_hymt_owner(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
 static ngx_http_hymt_endpoint_t *ngx_http_hymt_find(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_path(ngx_http_request_t *r, ngx_str_t *path);
@@ -27,6 +31,8 @@ static ngx_int_t ngx_http_hymt_check_type(ngx_http_request_t *r,
 static ngx_int_t ngx_http_hymt_type_is(ngx_str_t *value, size_t len,
     const char *type);
 static ngx_uint_t ngx_http_hymt_compressed(ngx_http_request_t *r);
+static ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
+    ngx_str_t *name);
 static ngx_int_t ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_body_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_event_handler(ngx_http_request_t *r);
@@ -79,6 +85,15 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     }
 
     ngx_http_set_ctx(r, call, ngx_http_hymt_module);
+
+    rc = ngx_http_hymt_cors(r, hlcf);
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    if (ngx_http_hymt_owner(r, call) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     call->method = r->method;
     call->endpoint = ngx_http_hymt_find(r, call);
@@ -149,6 +164,96 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     }
 
     return NGX_DONE;
+}
+
+
+/*
+ * Tells browsers that a page of another origin may ask: NGX_DECLINED to go on,
+ * or what a preflight is answered with.
+ */
+static ngx_int_t
+ngx_http_hymt_cors(ngx_http_request_t *r, ngx_http_hymt_loc_conf_t *hlcf)
+{
+    ngx_str_t   *allowed, *origin;
+    ngx_uint_t   i, any;
+
+    static ngx_str_t  name = ngx_string("origin");
+
+    if (hlcf->cors == NULL) {
+        return NGX_DECLINED;
+    }
+
+    origin = ngx_http_hymt_request_header(r, &name);
+    allowed = hlcf->cors->elts;
+    any = (allowed[0].len == 1 && allowed[0].data[0] == '*');
+
+    if (!any && ngx_http_hymt_header(r, "Vary", "Origin") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (origin == NULL) {
+        return NGX_DECLINED;
+    }
+
+    for (i = 0; !any && i < hlcf->cors->nelts; i++) {
+        if (allowed[i].len == origin->len
+            && ngx_strncmp(allowed[i].data, origin->data, origin->len) == 0)
+        {
+            break;
+        }
+    }
+
+    if (!any && i == hlcf->cors->nelts) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_hymt_header(r, "Access-Control-Allow-Origin",
+                             any ? "*" : (char *) allowed[i].data)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (r->method != NGX_HTTP_OPTIONS) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_hymt_header(r, "Access-Control-Allow-Methods",
+                             "GET, POST, DELETE") != NGX_OK
+        || ngx_http_hymt_header(r, "Access-Control-Allow-Headers",
+                                "Authorization, Content-Type") != NGX_OK
+        || ngx_http_hymt_header(r, "Access-Control-Max-Age", "86400")
+           != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_hymt_send(r, NGX_HTTP_NO_CONTENT, "text/plain", NULL, 0);
+}
+
+
+static ngx_int_t
+ngx_http_hymt_owner(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_str_t  value;
+
+    if (call->conf->owner == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_complex_value(r, call->conf->owner, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* nobody has nothing of his own */
+
+    if (value.len == 0) {
+        return NGX_OK;
+    }
+
+    call->owner = ngx_http_hymt_copy(value.data, value.len);
+
+    return call->owner ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -440,33 +545,39 @@ ngx_http_hymt_type_is(ngx_str_t *value, size_t len, const char *type)
 static ngx_uint_t
 ngx_http_hymt_compressed(ngx_http_request_t *r)
 {
+    ngx_str_t  *value;
+
+    static ngx_str_t  name = ngx_string("content-encoding");
+
+    value = ngx_http_hymt_request_header(r, &name);
+
+    return value != NULL
+           && (value->len != 8
+               || ngx_strncasecmp(value->data, (u_char *) "identity", 8) != 0);
+}
+
+
+static ngx_str_t *
+ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
+{
     ngx_uint_t        i;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
-    static ngx_str_t  name = ngx_string("content-encoding");
-    static ngx_str_t  identity = ngx_string("identity");
-
-    part = &r->headers_in.headers.part;
-
-    for ( /* void */ ; part; part = part->next) {
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
         h = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
 
-            if (h[i].key.len == name.len
-                && ngx_strncasecmp(h[i].key.data, name.data, name.len) == 0
-                && (h[i].value.len != identity.len
-                    || ngx_strncasecmp(h[i].value.data, identity.data,
-                                       identity.len)
-                       != 0))
+            if (h[i].key.len == name->len
+                && ngx_strncasecmp(h[i].key.data, name->data, name->len) == 0)
             {
-                return 1;
+                return &h[i].value;
             }
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 
