@@ -22,6 +22,8 @@ static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_hymt_sampling_value(ngx_str_t *arg,
@@ -48,10 +50,19 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_hymt_tags[] = {
+    { ngx_string("model"), NGX_HTTP_HYMT_TAGS_MODEL },
+    { ngx_string("runs"), NGX_HTTP_HYMT_TAGS_RUNS },
+    { ngx_null_string, 0 }
+};
+
+
 /* the first one is the default */
 
 ngx_http_hymt_api_t  *ngx_http_hymt_apis[] = {
     &ngx_http_hymt_native,
+    &ngx_http_hymt_libretranslate,
+    &ngx_http_hymt_google,
     NULL
 };
 
@@ -156,6 +167,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_loc_conf_t, split),
       ngx_http_hymt_splits },
 
+    { ngx_string("hymt_tags"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, tags),
+      ngx_http_hymt_tags },
+
     { ngx_string("hymt_cors"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
       ngx_http_hymt_cors_origins,
@@ -170,6 +188,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_loc_conf_t, owner),
       NULL },
 
+    { ngx_string("hymt_sessions"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_sessions_zone,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("hymt_unit"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_size_slot,
@@ -182,7 +207,7 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
 
 
 static ngx_http_module_t  ngx_http_hymt_module_ctx = {
-    NULL,                                  /* preconfiguration */
+    ngx_http_hymt_add_variables,           /* preconfiguration */
     NULL,                                  /* postconfiguration */
 
     ngx_http_hymt_create_main_conf,        /* create main configuration */
@@ -343,7 +368,9 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->window = NGX_CONF_UNSET;
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
     hlcf->split = NGX_CONF_UNSET_UINT;
+    hlcf->tags = NGX_CONF_UNSET_UINT;
     hlcf->cors = NGX_CONF_UNSET_PTR;
+    hlcf->sessions = NGX_CONF_UNSET_PTR;
     hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
     hlcf->target = NGX_CONF_UNSET;
@@ -373,7 +400,10 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                          0);
     ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
     ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
+    ngx_conf_merge_uint_value(conf->tags, prev->tags,
+                              NGX_HTTP_HYMT_TAGS_MODEL);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
+    ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
 
     if (conf->owner == NULL) {
         conf->owner = prev->owner;
@@ -471,7 +501,8 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         if (hlcf->api == NULL) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "invalid parameter \"%V\" of"
-                               " \"hymt_translate\": it knows api=native",
+                               " \"hymt_translate\": it knows api=native,"
+                               " api=libretranslate and api=google",
                                &value[2]);
             return NGX_CONF_ERROR;
         }
@@ -568,6 +599,125 @@ ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* hymt_sessions zone=NAME:SIZE [ttl=30m] [bytes=2k] | off; */
+static char *
+ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    u_char                    *p;
+    ssize_t                    size, bytes;
+    time_t                     ttl;
+    ngx_str_t                 *value, name, s;
+    ngx_uint_t                 i;
+    ngx_shm_zone_t            *zone;
+    ngx_http_hymt_sessions_t  *sessions;
+
+    if (hlcf->sessions != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        hlcf->sessions = NULL;
+        return NGX_CONF_OK;
+    }
+
+    ngx_str_null(&name);
+    size = 0;
+    bytes = 2048;
+    ttl = 1800;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "zone=", 5) == 0) {
+            name.data = value[i].data + 5;
+            p = (u_char *) ngx_strchr(name.data, ':');
+
+            if (p == NULL || p == name.data) {
+                goto invalid;
+            }
+
+            name.len = p - name.data;
+            s.data = p + 1;
+            s.len = value[i].data + value[i].len - s.data;
+            size = ngx_parse_size(&s);
+
+            if (size < (ssize_t) (8 * ngx_pagesize)) {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "zone \"%V\" is too small", &value[i]);
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "ttl=", 4) == 0) {
+            s.data = value[i].data + 4;
+            s.len = value[i].len - 4;
+            ttl = ngx_parse_time(&s, 1);
+
+            if (ttl == (time_t) NGX_ERROR || ttl == 0) {
+                goto invalid;
+            }
+
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "bytes=", 6) == 0) {
+            s.data = value[i].data + 6;
+            s.len = value[i].len - 6;
+            bytes = ngx_parse_size(&s);
+
+            if (bytes < 64 || bytes > 65536) {
+                goto invalid;
+            }
+
+            continue;
+        }
+
+        goto invalid;
+    }
+
+    if (name.len == 0) {
+        return "needs zone=NAME:SIZE";
+    }
+
+    zone = ngx_shared_memory_add(cf, &name, size, &ngx_http_hymt_module);
+    if (zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (zone->data != NULL) {
+        return "names a zone that is in use";
+    }
+
+    sessions = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_sessions_t));
+    if (sessions == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    sessions->bytes = bytes;
+    sessions->ttl = ttl;
+
+    zone->init = ngx_http_hymt_sessions_init;
+    zone->data = sessions;
+
+    hlcf->sessions = sessions;
+
+    return NGX_CONF_OK;
+
+invalid:
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"hymt_sessions\"",
+                       &value[i]);
+
+    return NGX_CONF_ERROR;
 }
 
 

@@ -17,6 +17,7 @@
  *                            hosts in worker 0, bells, life and death
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
  *   ngx_http_hymt_status.c   hymt_status
+ *   ngx_http_hymt_variables.c  $hymt_api_key
  */
 
 
@@ -52,6 +53,18 @@
 typedef struct ngx_http_hymt_main_conf_s  ngx_http_hymt_main_conf_t;
 typedef struct ngx_http_hymt_call_s       ngx_http_hymt_call_t;
 typedef struct ngx_http_hymt_api_s        ngx_http_hymt_api_t;
+
+
+/* A hymt_sessions zone. */
+
+typedef struct {
+    ngx_slab_pool_t            *shpool;
+    u_char                     *table;     /* [n_sets][ways][place] */
+    size_t                      n_sets;
+    size_t                      place;     /* bytes of one in the table */
+    size_t                      bytes;     /* of text that one keeps */
+    time_t                      ttl;
+} ngx_http_hymt_sessions_t;
 
 
 /* A hymt_model block. */
@@ -150,15 +163,25 @@ typedef struct {
     ngx_int_t                   target;
     ngx_uint_t                  split;     /* hymt_split_t */
     size_t                      unit;      /* bytes of a unit */
+    ngx_uint_t                  tags;      /* ngx_http_hymt_tags_e */
     ngx_array_t                *cors;      /* ngx_str_t: origins, or "*" */
     ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
     ngx_str_t                   glossaries;/* directory, terminated; or empty */
+    ngx_http_hymt_sessions_t   *sessions;
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
     hymt_sampling_t             values;
     unsigned                    seeded:1;
 } ngx_http_hymt_loc_conf_t;
+
+
+/* Tags inside of a sentence. */
+
+typedef enum {
+    NGX_HTTP_HYMT_TAGS_MODEL = 0,         /* by the prompt for them */
+    NGX_HTTP_HYMT_TAGS_RUNS               /* what is between them, in pieces */
+} ngx_http_hymt_tags_e;
 
 
 typedef enum {
@@ -220,6 +243,7 @@ typedef struct {
 
     ngx_http_hymt_failure_t    *failure;   /* malloc'ed: this one's alone */
     unsigned                    asked:1;   /* a chat: submitted */
+    unsigned                    as_is:1;   /* not translated: text comes back */
     unsigned                    done:1;
 } ngx_http_hymt_item_t;
 
@@ -318,6 +342,8 @@ struct ngx_http_hymt_call_s {
     ngx_str_t                   args;
     char                       *part;      /* what "*" stood for */
     char                       *owner;     /* hymt_owner; NULL without one */
+    const char                 *session;   /* its id, in root; or NULL */
+    char                       *session_text;
     char                       *boundary;  /* of multipart/form-data */
     char                       *body;
     size_t                      body_len;
@@ -478,6 +504,15 @@ ngx_int_t ngx_http_hymt_items(ngx_http_hymt_call_t *call, ngx_uint_t n);
  */
 ngx_int_t ngx_http_hymt_prepare(ngx_http_hymt_call_t *call);
 
+/*
+ * True for a text without a letter, digit or punctuation mark: emoji, space,
+ * nothing.  Nobody can translate it.
+ */
+ngx_uint_t ngx_http_hymt_symbols(const char *text, size_t len);
+
+/* whether the model has a prompt for terms, context, style, and `more` */
+ngx_uint_t ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more);
+
 /* values not given (in `none`) leave the base as it is */
 void ngx_http_hymt_sampling_none(hymt_sampling_t *s);
 void ngx_http_hymt_sampling_over(hymt_sampling_t *s,
@@ -522,6 +557,13 @@ ngx_int_t ngx_http_hymt_param_strings(ngx_http_hymt_call_t *call,
 const char *ngx_http_hymt_type(json_t *value);
 
 
+/* ngx_http_hymt_session.c: on the event loop; call->session is set */
+
+ngx_int_t ngx_http_hymt_sessions_init(ngx_shm_zone_t *zone, void *data);
+ngx_int_t ngx_http_hymt_session_context(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_session_add(ngx_http_hymt_call_t *call);
+
+
 /* ngx_http_hymt_stream.c: on the event loop */
 
 /*
@@ -545,6 +587,8 @@ void ngx_http_hymt_stream_close(ngx_http_hymt_call_t *call);
 /* ngx_http_hymt_native.c and its likes */
 
 extern ngx_http_hymt_api_t  ngx_http_hymt_native;
+extern ngx_http_hymt_api_t  ngx_http_hymt_libretranslate;
+extern ngx_http_hymt_api_t  ngx_http_hymt_google;
 
 extern ngx_http_hymt_api_t *ngx_http_hymt_apis[];
 
@@ -559,6 +603,16 @@ void ngx_http_hymt_count(ngx_uint_t status);
 void ngx_http_hymt_count_tokens(ngx_http_hymt_call_t *call);
 ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
     const char *value);
+
+
+/* the first header of a name, which is in lower case; NULL without one */
+ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
+    ngx_str_t *name);
+
+
+/* ngx_http_hymt_variables.c */
+
+ngx_int_t ngx_http_hymt_add_variables(ngx_conf_t *cf);
 
 
 /* ngx_http_hymt_status.c */

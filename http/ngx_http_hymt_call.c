@@ -295,6 +295,13 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
+    if (call->session != NULL
+        && ngx_http_hymt_session_context(call) != NGX_OK)
+    {
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
     /* parameters, documents and answers grow with the body */
 
     need = 4 * call->body_len + call->n_items * sizeof(ngx_http_hymt_item_t)
@@ -463,7 +470,7 @@ ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call, ngx_http_hymt_item_t *item,
         }
     }
 
-    if (item->chat != NULL) {
+    if (item->chat != NULL || item->as_is) {
         return NGX_DONE;
     }
 
@@ -907,6 +914,10 @@ ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
 {
     ngx_http_hymt_call_end(call);
 
+    if (call->session != NULL) {
+        ngx_http_hymt_session_add(call);
+    }
+
     if (call->stream) {
         ngx_http_hymt_outputs(call);
 
@@ -948,7 +959,11 @@ ngx_http_hymt_outputs(ngx_http_hymt_call_t *call)
             item->finish = HYMT_FINISH_STOP;
         }
 
-        if (item->doc == NULL) {
+        if (item->as_is) {
+            item->out = item->text;
+            item->out_len = item->len;
+
+        } else if (item->doc == NULL) {
             item->out = item->chat;
             item->out_len = item->chat_len;
 
@@ -1139,6 +1154,7 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
     free(call->args.data);
     free(call->part);
     free(call->owner);
+    free(call->session_text);
     free(call->boundary);
     free(call->body);
     free(call->answer);

@@ -48,6 +48,8 @@ static ngx_int_t ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
 static ngx_int_t ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_session(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
 static ngx_int_t ngx_http_hymt_native_option(ngx_http_hymt_call_t *call,
     const char *name, double real, int64_t integer);
 static ngx_int_t ngx_http_hymt_native_wrong(ngx_http_hymt_call_t *call,
@@ -77,6 +79,7 @@ static ngx_http_hymt_field_t  ngx_http_hymt_fields[] = {
     { "context", ngx_http_hymt_native_part },
     { "style", ngx_http_hymt_native_part },
     { "stream", ngx_http_hymt_native_bool },
+    { "session_id", ngx_http_hymt_native_session },
     { "temperature", ngx_http_hymt_native_real },
     { "top_p", ngx_http_hymt_native_real },
     { "top_k", ngx_http_hymt_native_integer },
@@ -599,6 +602,43 @@ ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call, const char *name,
         term->source = key;
         term->target = json_string_value(one);
     }
+
+    return NGX_OK;
+}
+
+
+/* Earlier texts of the same conversation become context. */
+static ngx_int_t
+ngx_http_hymt_native_session(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    size_t       i;
+    const char  *id;
+
+    id = json_string_value(value);
+
+    if (id == NULL) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    }
+
+    if (call->conf->sessions == NULL || call->owner == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "sessions_off",
+                           "sessions are off here%s",
+                           call->conf->sessions ? " for who has no owner"
+                                                : "");
+        return NGX_ERROR;
+    }
+
+    for (i = 0; id[i] > ' ' && id[i] < 0x7f; i++) { /* void */ }
+
+    if (i == 0 || i > 64 || i != json_string_length(value)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                           "session_id must be 1 to 64 visible ASCII"
+                           " characters");
+        return NGX_ERROR;
+    }
+
+    call->session = id;
 
     return NGX_OK;
 }

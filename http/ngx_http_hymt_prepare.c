@@ -13,6 +13,9 @@
 
 #include "ngx_http_hymt.h"
 #include "detect.h"
+#include "utf8.h"
+
+#include <utf8proc.h>
 
 
 static void ngx_http_hymt_clean(char *message);
@@ -162,6 +165,46 @@ ngx_http_hymt_defaults(ngx_http_hymt_call_t *call)
 }
 
 
+ngx_uint_t
+ngx_http_hymt_symbols(const char *text, size_t len)
+{
+    size_t   at;
+    int32_t  c;
+
+    at = 0;
+
+    while (at < len) {
+        c = hymt_utf8_next_char(text, &at, len);
+
+        switch (utf8proc_category(c)) {
+
+        case UTF8PROC_CATEGORY_SM:
+        case UTF8PROC_CATEGORY_SC:
+        case UTF8PROC_CATEGORY_SK:
+        case UTF8PROC_CATEGORY_SO:
+        case UTF8PROC_CATEGORY_MN:
+        case UTF8PROC_CATEGORY_ME:
+        case UTF8PROC_CATEGORY_ZS:
+        case UTF8PROC_CATEGORY_ZL:
+        case UTF8PROC_CATEGORY_ZP:
+        case UTF8PROC_CATEGORY_CC:
+        case UTF8PROC_CATEGORY_CF:
+            break;
+
+        default:
+
+            /* a digit or mark drawn as an emoji: a variation selector says so */
+
+            if (hymt_utf8_char_at(text, at, len) != 0xfe0f) {
+                return 0;
+            }
+        }
+    }
+
+    return 1;
+}
+
+
 void
 ngx_http_hymt_sampling_none(hymt_sampling_t *s)
 {
@@ -235,6 +278,8 @@ ngx_http_hymt_prepare(ngx_http_hymt_call_t *call)
 
     params = call->document;
     params.tgt = call->job.tgt;
+    params.tags_by_model = call->conf->tags == NGX_HTTP_HYMT_TAGS_MODEL
+                           && ngx_http_hymt_has(call, HYMT_FEATURE_FORMATTED);
 
     for (i = 0; i < call->n_items; i++) {
         item = &call->items[i];
@@ -249,7 +294,7 @@ ngx_http_hymt_prepare(ngx_http_hymt_call_t *call)
             item->sampling = call->job.sampling;
         }
 
-        if (call->chat) {
+        if (call->chat || item->as_is) {
             continue;
         }
 
@@ -286,6 +331,17 @@ ngx_http_hymt_check_options(ngx_http_hymt_call_t *call)
         return NGX_OK;
     }
 
+    if (!ngx_http_hymt_has(call, 0)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "not_supported",
+                           "model \"%s\" has no prompt for what was given"
+                           " (family %s%s): leave out terms, context, style or"
+                           " session_id", call->model->name.data,
+                           hymt_family_name(call->model->params.family),
+                           call->model->prompt.len ? ", with a \"prompt\" of"
+                           " its own" : "");
+        return NGX_ERROR;
+    }
+
     set = call->model->params.languages;
 
     if (call->job.tgt == HYMT_LANG_NONE) {
@@ -308,6 +364,32 @@ ngx_http_hymt_check_options(ngx_http_hymt_call_t *call)
 }
 
 
+/* Whether the model has a prompt for what the call holds, and for more. */
+ngx_uint_t
+ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more)
+{
+    uint32_t  features;
+
+    features = more;
+
+    if (call->n_terms) {
+        features |= HYMT_FEATURE_TERMS;
+    }
+
+    if (call->job.part_len[HYMT_PART_CONTEXT] || call->session != NULL) {
+        features |= HYMT_FEATURE_CONTEXT;
+    }
+
+    if (call->job.part_len[HYMT_PART_STYLE]) {
+        features |= HYMT_FEATURE_STYLE;
+    }
+
+    return features == 0
+           || (call->model->prompt.len == 0
+               && hymt_prompt_has(call->model->params.family, features));
+}
+
+
 /*
  * Each text by itself.  What can't be told leaves the source open: the models
  * do without.
@@ -321,6 +403,10 @@ ngx_http_hymt_detect(ngx_http_hymt_call_t *call)
 
     for (i = 0; i < call->n_items; i++) {
         item = &call->items[i];
+
+        if (item->as_is) {
+            continue;
+        }
 
         hymt_detect(item->text, item->len,
                     call->document.format != HYMT_FORMAT_TEXT,
