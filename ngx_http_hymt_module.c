@@ -18,6 +18,7 @@ static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
 static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
+static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -499,11 +500,7 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         hlcf->api = ngx_http_hymt_api(&value[2]);
 
         if (hlcf->api == NULL) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\" of"
-                               " \"hymt_translate\": it knows api=native,"
-                               " api=libretranslate and api=google",
-                               &value[2]);
+            ngx_http_hymt_unknown_api(cf, &value[2]);
             return NGX_CONF_ERROR;
         }
     }
@@ -536,6 +533,27 @@ ngx_http_hymt_api(ngx_str_t *arg)
     }
 
     return NULL;
+}
+
+
+static void
+ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
+{
+    u_char      *p, *last;
+    u_char       list[256];
+    ngx_uint_t   i;
+
+    p = list;
+    last = list + sizeof(list);
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        p = ngx_slprintf(p, last, "%s api=%V", i ? "," : "",
+                         &ngx_http_hymt_apis[i]->name);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"hymt_translate\": it"
+                       " knows%*s", arg, (size_t) (p - list), list);
 }
 
 

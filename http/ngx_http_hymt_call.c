@@ -302,10 +302,14 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
-    /* parameters, documents and answers grow with the body */
+    /* parameters grow with the body, documents and answers with the texts */
 
-    need = 4 * call->body_len + call->n_items * sizeof(ngx_http_hymt_item_t)
+    need = 2 * call->body_len + call->n_items * sizeof(ngx_http_hymt_item_t)
            + call->conf->window * sizeof(ngx_http_hymt_job_t);
+
+    for (i = 0; i < call->n_items; i++) {
+        need += 2 * call->items[i].len;
+    }
 
     if (ngx_http_hymt_charge(call, need) != NGX_OK) {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",

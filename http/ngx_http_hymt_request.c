@@ -31,8 +31,6 @@ static ngx_int_t ngx_http_hymt_check_type(ngx_http_request_t *r,
 static ngx_int_t ngx_http_hymt_type_is(ngx_str_t *value, size_t len,
     const char *type);
 static ngx_uint_t ngx_http_hymt_compressed(ngx_http_request_t *r);
-static ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
-    ngx_str_t *name);
 static ngx_int_t ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_body_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_event_handler(ngx_http_request_t *r);
@@ -557,7 +555,7 @@ ngx_http_hymt_compressed(ngx_http_request_t *r)
 }
 
 
-static ngx_str_t *
+ngx_str_t *
 ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_uint_t        i;
