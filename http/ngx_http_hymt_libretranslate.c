@@ -542,9 +542,9 @@ ngx_http_hymt_libre_sampling(ngx_http_hymt_call_t *call,
 
     *s = call->job.sampling;
 
-    s->temperature = ngx_max(s->temperature, 0.6f + 0.3f * (float) n);
-    s->top_p = 0.95f;
-    s->top_k = 40;
+    s->temperature = ngx_max(s->temperature, 0.5f + 0.2f * (float) n);
+    s->top_p = 0.9f;
+    s->top_k = 20;
     s->seed = call->conf->seeded ? s->seed : 1;
 }
 
