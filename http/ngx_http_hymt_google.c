@@ -503,7 +503,10 @@ ngx_http_hymt_google_after(const char *p, const char *end, const char *mark)
 }
 
 
-/* {"data": {"detections": [[{"language", "isReliable", "confidence"}], ...]}} */
+/*
+ * {"data": {"detections": [[{"language", "isReliable", "confidence"}], ...]}}:
+ * one for each text, in an array of its own
+ */
 static void
 ngx_http_hymt_google_detect(ngx_http_hymt_call_t *call)
 {
@@ -609,7 +612,9 @@ ngx_http_hymt_google_code(int lang)
 }
 
 
-/* {"error": {"code", "message", "errors": [{"message", "domain", "reason"}]}} */
+/*
+ * {"error": {"code", "message", "errors": [{"message", "domain", "reason"}]}}
+ */
 static json_t *
 ngx_http_hymt_google_error(ngx_http_hymt_failure_t *f)
 {

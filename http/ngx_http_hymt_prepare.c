@@ -193,7 +193,7 @@ ngx_http_hymt_symbols(const char *text, size_t len)
 
         default:
 
-            /* a digit or mark drawn as an emoji: a variation selector says so */
+            /* a digit or mark drawn as an emoji has a variation selector */
 
             if (hymt_utf8_char_at(text, at, len) != 0xfe0f) {
                 return 0;
@@ -372,7 +372,7 @@ ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more)
 
     features = more;
 
-    if (call->n_terms) {
+    if (call->n_terms || call->glossary != NULL) {
         features |= HYMT_FEATURE_TERMS;
     }
 
