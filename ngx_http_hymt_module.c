@@ -15,6 +15,8 @@ static char *ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf);
 static void *ngx_http_hymt_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static char *ngx_http_hymt_conflict(ngx_conf_t *cf,
+    ngx_http_core_loc_conf_t *clcf, const char *text);
 static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
@@ -63,6 +65,7 @@ static ngx_conf_enum_t  ngx_http_hymt_tags[] = {
 ngx_http_hymt_api_t  *ngx_http_hymt_apis[] = {
     &ngx_http_hymt_native,
     &ngx_http_hymt_libretranslate,
+    &ngx_http_hymt_deepl,
     &ngx_http_hymt_google,
     NULL
 };
@@ -196,6 +199,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       0,
       NULL },
 
+    { ngx_string("hymt_glossaries"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_glossaries,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("hymt_unit"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_size_slot,
@@ -265,6 +275,9 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
         != NGX_OK
         || ngx_array_init(&hmcf->locations, cf->pool, 4,
                           sizeof(ngx_http_hymt_loc_conf_t *))
+           != NGX_OK
+        || ngx_array_init(&hmcf->glossaries, cf->pool, 1,
+                          sizeof(ngx_http_hymt_glossaries_t *))
            != NGX_OK)
     {
         return NULL;
@@ -372,6 +385,7 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->tags = NGX_CONF_UNSET_UINT;
     hlcf->cors = NGX_CONF_UNSET_PTR;
     hlcf->sessions = NGX_CONF_UNSET_PTR;
+    hlcf->glossaries = NGX_CONF_UNSET_PTR;
     hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
     hlcf->target = NGX_CONF_UNSET;
@@ -405,6 +419,7 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_HTTP_HYMT_TAGS_MODEL);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
     ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
+    ngx_conf_merge_ptr_value(conf->glossaries, prev->glossaries, NULL);
 
     if (conf->owner == NULL) {
         conf->owner = prev->owner;
@@ -421,20 +436,37 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                                   NGX_HTTP_HYMT_SAMPLING_MODEL);
     }
 
+    /* "if" and "limit_except" blocks are part of the location around them */
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname && conf->model == NULL && clcf->handler == NULL) {
+        conf->model = prev->model;
+        conf->api = prev->api;
+
+        if (clcf->lmt_excpt && conf->model != NULL) {
+            clcf->handler = ngx_http_hymt_handler;
+        }
+    }
+
     if (conf->model == NULL) {
         return NGX_CONF_OK;
     }
 
     if (conf->timeout == 0) {
-        return "\"hymt_timeout\" must not be zero";
+        return ngx_http_hymt_conflict(cf, clcf,
+                                      "\"hymt_timeout\" must not be zero");
     }
 
     if (conf->owner != NULL && conf->cors != NULL) {
         origin = conf->cors->elts;
 
         if (origin->len == 1) {
-            return "\"hymt_cors *\" does not go with \"hymt_owner\": what"
-                   " belongs to somebody is not for every page; name origins";
+            return ngx_http_hymt_conflict(cf, clcf,
+                                          "\"hymt_cors *\" does not go with"
+                                          " \"hymt_owner\": what belongs to"
+                                          " somebody is not for every page;"
+                                          " name origins");
         }
     }
 
@@ -444,12 +476,12 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
      * clients get one form of error.
      */
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    conf->body_limit = conf->max_body;
 
     if (clcf->client_max_body_size
         && clcf->client_max_body_size < (off_t) conf->max_body)
     {
-        conf->max_body = (size_t) clcf->client_max_body_size;
+        conf->body_limit = (size_t) clcf->client_max_body_size;
     }
 
     clcf->client_max_body_size = 0;
@@ -469,6 +501,18 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
+/* While blocks are merged, the directive at hand is a foreign one. */
+static char *
+ngx_http_hymt_conflict(ngx_conf_t *cf, ngx_http_core_loc_conf_t *clcf,
+    const char *text)
+{
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "location \"%V\": %s",
+                  &clcf->name, text);
+
+    return NGX_CONF_ERROR;
+}
+
+
 static char *
 ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -480,6 +524,12 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (hlcf->model != NULL) {
         return "is duplicate";
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
     }
 
     value = cf->args->elts;
@@ -505,7 +555,6 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         }
     }
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = ngx_http_hymt_handler;
 
     return NGX_CONF_OK;
@@ -563,6 +612,11 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
+    }
+
     clcf->handler = ngx_http_hymt_status_handler;
 
     return NGX_CONF_OK;

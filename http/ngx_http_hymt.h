@@ -16,6 +16,7 @@
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
  *                            hosts in worker 0, bells, life and death
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
+ *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
  *   ngx_http_hymt_status.c   hymt_status
  *   ngx_http_hymt_variables.c  $hymt_api_key
  */
@@ -31,6 +32,7 @@
 #include <ngx_http.h>
 
 #include "document.h"
+#include "glossary.h"
 #include "host.h"
 
 #include <jansson.h>
@@ -39,6 +41,7 @@
 #define NGX_HTTP_HYMT_MAX_MODELS     16
 #define NGX_HTTP_HYMT_NO_LANG        (-2)
 #define NGX_HTTP_HYMT_LOOP_BUCKETS   12
+#define NGX_HTTP_HYMT_MAX_GROUPS     64
 
 /* bodies and answers up to this size are handled on the event loop */
 #define NGX_HTTP_HYMT_INLINE         8192
@@ -65,6 +68,27 @@ typedef struct {
     size_t                      bytes;     /* of text that one keeps */
     time_t                      ttl;
 } ngx_http_hymt_sessions_t;
+
+
+/* A hymt_glossaries directory. */
+
+typedef struct {
+    ngx_str_t                   path;      /* full, terminated */
+    hymt_glossary_limits_t      limits;
+    hymt_glossary_store_t      *store;     /* of this process; NULL: failed */
+    u_char                     *file;      /* of the directive, for messages */
+    ngx_uint_t                  line;
+} ngx_http_hymt_glossaries_t;
+
+
+/* The user that workers run as, for judging permissions from the master. */
+
+typedef struct {
+    const char                 *name;      /* NULL: who asks */
+    uid_t                       uid;
+    gid_t                       groups[NGX_HTTP_HYMT_MAX_GROUPS];
+    int                         n_groups;
+} ngx_http_hymt_user_t;
 
 
 /* A hymt_model block. */
@@ -115,6 +139,7 @@ typedef struct {
     ngx_atomic_t                resubmitted;
     ngx_atomic_t                tokens_in;
     ngx_atomic_t                tokens_out;
+    ngx_atomic_t                characters;    /* DeepL's: of texts answered */
 
     /*
      * Thread CPU time of the event loop between two returns to the kernel:
@@ -138,6 +163,7 @@ typedef struct {
 struct ngx_http_hymt_main_conf_s {
     ngx_array_t                 models;    /* ngx_http_hymt_model_t * */
     ngx_array_t                 locations; /* ngx_http_hymt_loc_conf_t * */
+    ngx_array_t                 glossaries;/* ngx_http_hymt_glossaries_t * */
     size_t                      buffers;   /* of one worker */
     ngx_shm_zone_t             *zone;
     ngx_cycle_t                *cycle;
@@ -156,6 +182,7 @@ typedef struct {
     ngx_msec_t                  timeout;
     ngx_msec_t                  loading_wait;
     size_t                      max_body;
+    size_t                      body_limit;/* client_max_body_size, too */
     ngx_int_t                   max_texts;
     ngx_int_t                   window;
     ngx_flag_t                  ignore_client_abort;
@@ -166,7 +193,7 @@ typedef struct {
     ngx_uint_t                  tags;      /* ngx_http_hymt_tags_e */
     ngx_array_t                *cors;      /* ngx_str_t: origins, or "*" */
     ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
-    ngx_str_t                   glossaries;/* directory, terminated; or empty */
+    ngx_http_hymt_glossaries_t *glossaries;/* NULL: off */
     ngx_http_hymt_sessions_t   *sessions;
 
     /* hymt_sampling: a base, and values over it */
@@ -350,6 +377,9 @@ struct ngx_http_hymt_call_s {
     size_t                      body_cap;
 
     /* filled by the endpoint's parse(), read by everyone after */
+    ngx_http_hymt_work_pt       more;      /* set by a parse(): goes on with
+                                              it where files may be read, on a
+                                              thread of the pool */
     json_t                     *root;      /* the parameters; owns texts */
     void                       *data;      /* malloc'ed, the API's own */
     ngx_http_hymt_item_t       *items;
@@ -359,6 +389,7 @@ struct ngx_http_hymt_call_s {
     ngx_http_hymt_term_t       *terms;     /* malloc'ed; only those that a unit
                                               holds go into its prompt */
     ngx_uint_t                  n_terms;
+    hymt_glossary_t            *glossary;  /* a reference: more of such terms */
     const char                **stops;     /* malloc'ed: stop strings (chat) */
     ngx_uint_t                  n_stops;
     ngx_http_hymt_failure_t     failure;
@@ -409,6 +440,29 @@ ngx_http_hymt_model_t *ngx_http_hymt_model_get(ngx_conf_t *cf,
 ngx_int_t ngx_http_hymt_model_check(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle);
 
+ngx_int_t ngx_http_hymt_user(ngx_cycle_t *cycle, ngx_http_hymt_user_t *user);
+
+/*
+ * Whether the workers may use a path: want is 4 to read it, 7 to keep files in
+ * it.  NGX_ERROR: text says why not.
+ */
+ngx_int_t ngx_http_hymt_check_path(ngx_http_hymt_user_t *user,
+    const char *path, mode_t want, char *text, size_t size);
+
+
+/* ngx_http_hymt_glossaries.c */
+
+char *ngx_http_hymt_glossaries(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+ngx_int_t ngx_http_hymt_glossaries_check(ngx_http_hymt_main_conf_t *hmcf);
+void ngx_http_hymt_glossaries_open(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_cycle_t *cycle);
+
+/* appends "source TAB target" lines of the glossary's terms that occur in text;
+   any thread */
+void ngx_http_hymt_glossary_terms(ngx_http_hymt_call_t *call,
+    const char *text, size_t len, ngx_http_hymt_text_t *out);
+
 
 /* ngx_http_hymt_runtime.c */
 
@@ -451,6 +505,9 @@ void ngx_http_hymt_enlist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_delist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_line_up(ngx_http_hymt_call_t *call);
 
+/* wakes the next one in line: the caller leaves a slot that it was woken for */
+void ngx_http_hymt_pass_on(void);
+
 /* what this process knows of the model's engine; false: nothing to ask */
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
     hymt_host_info_t *info);
@@ -464,6 +521,7 @@ ngx_int_t ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data,
     size_t len);
 void ngx_http_hymt_call_start(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_run(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job);
 void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
@@ -588,6 +646,7 @@ void ngx_http_hymt_stream_close(ngx_http_hymt_call_t *call);
 
 extern ngx_http_hymt_api_t  ngx_http_hymt_native;
 extern ngx_http_hymt_api_t  ngx_http_hymt_libretranslate;
+extern ngx_http_hymt_api_t  ngx_http_hymt_deepl;
 extern ngx_http_hymt_api_t  ngx_http_hymt_google;
 
 extern ngx_http_hymt_api_t *ngx_http_hymt_apis[];

@@ -282,8 +282,9 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 void
 ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 {
-    size_t      need;
-    ngx_uint_t  i;
+    size_t            need;
+    ngx_uint_t        i;
+    hymt_host_info_t  info;
 
     if (ngx_http_hymt_in_flight(call->model)
         >= (uint32_t) call->model->queue)
@@ -336,7 +337,29 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 
     ngx_http_hymt_enlist(call);
 
+    /* while a thread parsed it nobody told it that the model has loaded */
+
+    if (call->loading && ngx_http_hymt_engine_info(call->model, &info)
+        && info.state == HYMT_HOST_READY)
+    {
+        ngx_http_hymt_call_loaded(call);
+    }
+
     ngx_http_hymt_call_run(call);
+}
+
+
+/* From now on it has its hymt_timeout. */
+void
+ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call)
+{
+    ngx_msec_t  spent;
+
+    call->loading = 0;
+    spent = ngx_current_msec - call->start;
+
+    ngx_add_timer(&call->timer, call->conf->timeout > spent
+                                ? call->conf->timeout - spent : 1);
 }
 
 
@@ -573,6 +596,10 @@ ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call, const hymt_unit_t *unit,
         ngx_http_hymt_append(&out, "\t", 1);
         ngx_http_hymt_append(&out, term->target, strlen(term->target));
         ngx_http_hymt_append(&out, "\n", 1);
+    }
+
+    if (call->glossary != NULL) {
+        ngx_http_hymt_glossary_terms(call, unit->text, unit->len, &out);
     }
 
     if (out.failed) {
@@ -916,6 +943,9 @@ ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
 static void
 ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
 {
+    size_t      size;
+    ngx_uint_t  i;
+
     ngx_http_hymt_call_end(call);
 
     if (call->session != NULL) {
@@ -934,8 +964,16 @@ ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
         return;
     }
 
-    if (ngx_http_hymt_call_work(call, 2 * call->body_len,
-                                ngx_http_hymt_outputs, ngx_http_hymt_rendered)
+    /* 4 characters a token is much */
+
+    size = call->body_len;
+
+    for (i = 0; i < call->n_items; i++) {
+        size += 4 * call->items[i].completion_tokens;
+    }
+
+    if (ngx_http_hymt_call_work(call, size, ngx_http_hymt_outputs,
+                                ngx_http_hymt_rendered)
         != NGX_OK)
     {
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
@@ -1073,6 +1111,7 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 
     if (call->run.posted) {
         ngx_delete_posted_event(&call->run);
+        ngx_http_hymt_pass_on();
     }
 }
 
@@ -1149,6 +1188,7 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
     }
 
     json_decref(call->root);
+    hymt_glossary_unref(call->glossary);
 
     free(call->items);
     free(call->jobs);

@@ -15,10 +15,14 @@
 #include <math.h>
 
 
-#define NGX_HTTP_HYMT_MAX_FIELDS  10000
+#define NGX_HTTP_HYMT_MAX_FIELDS   2000
+
+/* values of JSON beside the texts: options, terms, messages */
+#define NGX_HTTP_HYMT_MORE_VALUES  2000
 
 
 static json_t *ngx_http_hymt_params_json(ngx_http_hymt_call_t *call);
+static size_t ngx_http_hymt_values(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_params_form(ngx_http_hymt_call_t *call,
     json_t *root, const char *data, size_t len);
 static ngx_int_t ngx_http_hymt_decode(ngx_http_hymt_call_t *call,
@@ -80,6 +84,16 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
         return NULL;
     }
 
+    if (ngx_http_hymt_values(call)
+        > (size_t) call->conf->max_texts + NGX_HTTP_HYMT_MORE_VALUES)
+    {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "too_many_values",
+                           "the body has many more values than the %ld texts"
+                           " that are taken need",
+                           (long) call->conf->max_texts);
+        return NULL;
+    }
+
     root = json_loadb(call->body, call->body_len,
                       JSON_REJECT_DUPLICATES|JSON_ALLOW_NUL, &error);
 
@@ -108,6 +122,40 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
     }
 
     return root;
+}
+
+
+/*
+ * At most how many values a body has: a tree of them may take a hundred times
+ * its bytes, and only these are charged.
+ */
+static size_t
+ngx_http_hymt_values(ngx_http_hymt_call_t *call)
+{
+    size_t       n;
+    ngx_uint_t   quoted;
+    const char  *p, *last;
+
+    n = 0;
+    quoted = 0;
+    last = call->body + call->body_len;
+
+    for (p = call->body; p < last; p++) {
+
+        if (*p == '"') {
+            quoted = !quoted;
+
+        } else if (quoted) {
+            if (*p == '\\' && p + 1 < last) {
+                p++;
+            }
+
+        } else if (*p == ',' || *p == '[' || *p == '{') {
+            n++;
+        }
+    }
+
+    return n;
 }
 
 

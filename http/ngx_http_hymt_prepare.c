@@ -333,8 +333,8 @@ ngx_http_hymt_check_options(ngx_http_hymt_call_t *call)
 
     if (!ngx_http_hymt_has(call, 0)) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "not_supported",
-                           "model \"%s\" has no prompt for what was given"
-                           " (family %s%s): leave out terms, context, style or"
+                           "model \"%s\" does not do what was asked (family"
+                           " %s%s): leave out terms, context, style or"
                            " session_id", call->model->name.data,
                            hymt_family_name(call->model->params.family),
                            call->model->prompt.len ? ", with a \"prompt\" of"
@@ -386,6 +386,7 @@ ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more)
 
     return features == 0
            || (call->model->prompt.len == 0
+               && (features & ~call->model->params.features) == 0
                && hymt_prompt_has(call->model->params.family, features));
 }
 

@@ -43,6 +43,8 @@ static ngx_int_t ngx_http_hymt_take_file(ngx_http_hymt_call_t *call,
 static void ngx_http_hymt_body_done(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_parsed(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_give_back(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_free_answer(void *data);
 static ngx_int_t ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status,
     const char *type, u_char *body, size_t len);
@@ -50,7 +52,7 @@ static ngx_int_t ngx_http_hymt_error(ngx_http_request_t *r,
     ngx_http_hymt_api_t *api, ngx_http_hymt_failure_t *f);
 static ngx_int_t ngx_http_hymt_error_headers(ngx_http_request_t *r,
     ngx_uint_t status);
-static ngx_uint_t ngx_http_hymt_has_page(ngx_http_request_t *r,
+static ngx_http_err_page_t *ngx_http_hymt_page(ngx_http_request_t *r,
     ngx_uint_t status);
 
 
@@ -124,7 +126,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
                            call->endpoint->types & NGX_HTTP_HYMT_MULTIPART
                            ? " or multipart/form-data" : "");
 
-    } else if (r->headers_in.content_length_n > (off_t) hlcf->max_body) {
+    } else if (r->headers_in.content_length_n > (off_t) hlcf->body_limit) {
         ngx_http_hymt_fail(call, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
                            "body_too_large", "the body is larger than"
                            " hymt_max_body or client_max_body_size allows");
@@ -634,6 +636,14 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 
     call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
 
+    if (call == NULL) {
+
+        /* an error_page has taken the request elsewhere */
+
+        ngx_http_block_reading(r);
+        return;
+    }
+
     if (r->connection->read->timedout) {
         r->connection->timedout = 1;
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
@@ -647,8 +657,9 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 static void
 ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 {
-    ngx_int_t     rc;
-    ngx_event_t  *rev;
+    ngx_int_t                  rc;
+    ngx_event_t               *rev;
+    ngx_http_core_loc_conf_t  *clcf;
 
     for ( ;; ) {
         if (ngx_http_hymt_take_bufs(r, call) != NGX_OK) {
@@ -668,6 +679,14 @@ ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
             rev = r->connection->read;
 
             ngx_post_event(rev, &ngx_posted_next_events);
+
+            /* a worker that is to leave waits for timers alone */
+
+            if (!rev->timer_set) {
+                clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+                ngx_add_timer(rev, clcf->client_body_timeout);
+            }
+
             return;
         }
 
@@ -706,7 +725,7 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         len = ngx_buf_in_memory(b) ? (size_t) (b->last - b->pos)
               : b->in_file ? (size_t) (b->file_last - b->file_pos) : 0;
 
-        if (len > call->conf->max_body - call->body_len) {
+        if (len > call->conf->body_limit - call->body_len) {
             ngx_http_hymt_fail(call, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
                                "body_too_large", "the body is larger than"
                                " hymt_max_body or client_max_body_size allows");
@@ -717,7 +736,10 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
         if (ngx_buf_in_memory(b)) {
             rc = ngx_http_hymt_call_append(call, b->pos, len);
-            b->pos = b->last;
+
+            if (r->request_body_no_buffering) {
+                b->pos = b->last;
+            }
 
         } else if (b->in_file) {
             rc = ngx_http_hymt_take_file(call, b);
@@ -737,7 +759,11 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
     }
 
-    r->request_body->bufs = NULL;
+    /* one read before us is others' too: mirror's, error_page's */
+
+    if (r->request_body_no_buffering) {
+        r->request_body->bufs = NULL;
+    }
 
     return NGX_OK;
 }
@@ -750,15 +776,18 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 static ngx_int_t
 ngx_http_hymt_take_file(ngx_http_hymt_call_t *call, ngx_buf_t *b)
 {
+    off_t      pos;
     ssize_t    n;
     ngx_int_t  rc;
     u_char     chunk[4096];
 
-    while (b->file_pos < b->file_last) {
+    pos = b->file_pos;
+
+    while (pos < b->file_last) {
         n = ngx_read_file(b->file, chunk,
-                          (size_t) ngx_min(b->file_last - b->file_pos,
+                          (size_t) ngx_min(b->file_last - pos,
                                            (off_t) sizeof(chunk)),
-                          b->file_pos);
+                          pos);
 
         if (n <= 0) {
             return NGX_ERROR;
@@ -769,7 +798,7 @@ ngx_http_hymt_take_file(ngx_http_hymt_call_t *call, ngx_buf_t *b)
             return rc;
         }
 
-        b->file_pos += n;
+        pos += n;
     }
 
     return NGX_OK;
@@ -820,6 +849,8 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 static void
 ngx_http_hymt_parsed(ngx_http_hymt_call_t *call)
 {
+    ngx_http_hymt_work_pt  more;
+
     if (call->failure.status != 0) {
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
@@ -827,6 +858,22 @@ ngx_http_hymt_parsed(ngx_http_hymt_call_t *call)
 
     if (call->answer != NULL) {
         ngx_http_hymt_answer(call);
+        return;
+    }
+
+    if (call->more != NULL) {
+        more = call->more;
+        call->more = NULL;
+
+        if (ngx_http_hymt_call_work(call, NGX_HTTP_HYMT_INLINE + 1, more,
+                                    ngx_http_hymt_parsed)
+            != NGX_OK)
+        {
+            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                               "internal", "can't start a task");
+            ngx_http_hymt_answer_failure(call, &call->failure);
+        }
+
         return;
     }
 
@@ -915,7 +962,42 @@ ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
 
     ngx_http_hymt_call_close(call);
 
+    if (!r->reading_body && call->body_len != 0) {
+        ngx_http_hymt_give_back(r, call);
+    }
+
     ngx_http_finalize_request(r, ngx_http_hymt_error(r, call->conf->api, f));
+}
+
+
+/* For who comes after us: the body in one buffer, which the call owns. */
+static void
+ngx_http_hymt_give_back(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_buf_t    *b;
+    ngx_chain_t  *cl;
+
+    if (r->request_body == NULL || r->request_body->bufs != NULL) {
+        return;
+    }
+
+    b = ngx_calloc_buf(r->pool);
+    cl = ngx_alloc_chain_link(r->pool);
+
+    if (b == NULL || cl == NULL) {
+        return;
+    }
+
+    b->pos = (u_char *) call->body;
+    b->last = b->pos + call->body_len;
+    b->start = b->pos;
+    b->end = b->last;
+    b->temporary = 1;
+
+    cl->buf = b;
+    cl->next = NULL;
+
+    r->request_body->bufs = cl;
 }
 
 
@@ -928,12 +1010,13 @@ static ngx_int_t
 ngx_http_hymt_error(ngx_http_request_t *r, ngx_http_hymt_api_t *api,
     ngx_http_hymt_failure_t *f)
 {
-    char        *text;
-    u_char      *body;
-    size_t       len;
-    json_t      *root;
-    ngx_int_t    rc;
-    ngx_uint_t   level;
+    char                 *text;
+    u_char               *body;
+    size_t                len;
+    json_t               *root;
+    ngx_int_t             rc;
+    ngx_uint_t            level;
+    ngx_http_err_page_t  *page;
 
     root = api->error(f);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -965,13 +1048,23 @@ ngx_http_hymt_error(ngx_http_request_t *r, ngx_http_hymt_api_t *api,
     ngx_log_error(level, r->connection->log, 0, "hymt answers %ui: %s",
                   f->status, f->message);
 
-    if (ngx_http_hymt_error_headers(r, f->status) != NGX_OK) {
+    page = ngx_http_hymt_page(r, f->status);
+
+    /* not where the page says what the status is, "= @fallback" */
+
+    if ((page == NULL || page->overwrite == -1)
+        && ngx_http_hymt_error_headers(r, f->status) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (ngx_http_hymt_has_page(r, f->status)) {
+    if (page != NULL) {
         return f->status;
     }
+
+    /* no "100 Continue" for a body that is refused */
+
+    r->expect_tested = 1;
 
     if (!r->reading_body) {
         rc = ngx_http_discard_request_body(r);
@@ -1136,8 +1229,8 @@ ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
 
 
 /* An error_page of the operator's, for a fallback say, goes before ours. */
-static ngx_uint_t
-ngx_http_hymt_has_page(ngx_http_request_t *r, ngx_uint_t status)
+static ngx_http_err_page_t *
+ngx_http_hymt_page(ngx_http_request_t *r, ngx_uint_t status)
 {
     ngx_uint_t                 i;
     ngx_http_err_page_t       *page;
@@ -1145,19 +1238,19 @@ ngx_http_hymt_has_page(ngx_http_request_t *r, ngx_uint_t status)
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (clcf->error_pages == NULL || r->error_page) {
-        return 0;
+    if (clcf->error_pages == NULL || r->error_page || r->reading_body) {
+        return NULL;
     }
 
     page = clcf->error_pages->elts;
 
     for (i = 0; i < clcf->error_pages->nelts; i++) {
         if (page[i].status == (ngx_int_t) status) {
-            return 1;
+            return &page[i];
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 

@@ -157,7 +157,9 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
         }
     }
 
-    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK) {
+    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK
+        || ngx_http_hymt_glossaries_check(hmcf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -453,6 +455,8 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     /* reads a file; not to happen on the event loop later */
 
     json_object_seed(0);
+
+    ngx_http_hymt_glossaries_open(hmcf, cycle);
 
     rt->bell = ngx_http_hymt_open_bell(cycle, hmcf->lane_fds[rt->lane]);
     if (rt->bell == NULL) {
@@ -776,6 +780,19 @@ ngx_http_hymt_line_up(ngx_http_hymt_call_t *call)
 }
 
 
+void
+ngx_http_hymt_pass_on(void)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (!ngx_queue_empty(&rt->line)) {
+        ngx_post_event(&rt->more, &ngx_posted_events);
+    }
+}
+
+
 static void
 ngx_http_hymt_bell(ngx_event_t *ev)
 {
@@ -848,6 +865,12 @@ ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
             }
 
         } while (hymt_client_arm(client));
+
+        /* a canceled job's slot comes back without an event */
+
+        if (hymt_client_attached(client)) {
+            ngx_http_hymt_serve_line(rt, models[i]);
+        }
     }
 }
 
@@ -920,7 +943,6 @@ static void
 ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model)
 {
-    ngx_msec_t             spent;
     ngx_queue_t           *q;
     hymt_host_info_t       info;
     ngx_http_hymt_call_t  *call;
@@ -941,11 +963,7 @@ ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
             continue;
         }
 
-        call->loading = 0;
-        spent = ngx_current_msec - call->start;
-
-        ngx_add_timer(&call->timer, call->conf->timeout > spent
-                                    ? call->conf->timeout - spent : 1);
+        ngx_http_hymt_call_loaded(call);
     }
 }
 

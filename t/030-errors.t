@@ -200,7 +200,7 @@ POST /translate
 
 === TEST 15: deep nesting does no harm
 --- request eval
-"POST /translate\n" . '[' x 100000
+"POST /translate\n" . '[' x 2900
 --- response_body_like chomp
 "code":"invalid_json","message":"line 1, column \d+: .*depth
 
