@@ -39,6 +39,10 @@ typedef struct {
     bool      chunk_dependent;  /* logits change with the rows before them */
     bool      abort_next;       /* the next collect() is HYMT_ABORTED */
 
+    /* the output instead of hashes: its bytes, then script_end, or again */
+    const char  *script;
+    uint32_t     script_end;    /* 0: again and again */
+
     /* the same, while it runs */
     _Atomic uint64_t  ns_step;  /* time a step takes */
     _Atomic uint64_t  ns_row;   /* and each of its rows */
@@ -494,6 +498,21 @@ fake_logits(hymt_backend_t *b, const fake_step_t *step,
 }
 
 
+static inline uint32_t
+fake_script(uint32_t n_out)
+{
+    size_t  len;
+
+    len = strlen(fake.script);
+
+    if (n_out >= len && fake.script_end != 0) {
+        return fake.script_end;
+    }
+
+    return (uint8_t) fake.script[n_out % len];
+}
+
+
 static inline void
 fake_run_seq(hymt_backend_t *b, fake_step_t *step, uint32_t i, float *logits)
 {
@@ -523,7 +542,9 @@ fake_run_seq(hymt_backend_t *b, fake_step_t *step, uint32_t i, float *logits)
     }
 
     if (seq->sample) {
-        s->last = (uint32_t) (fake_mix(h ^ s->key ^ seq->n_out) % b->vocab);
+        s->last = fake.script != NULL
+                  ? fake_script(seq->n_out)
+                  : (uint32_t) (fake_mix(h ^ s->key ^ seq->n_out) % b->vocab);
         step->sampled[i] = s->last;
     }
 }

@@ -16,7 +16,7 @@
     "[{\"id\": 300, \"content\": \"<|startoftext|>\", \"special\": true},"    \
     " {\"id\": 301, \"content\": \"<|extra_0|>\", \"special\": true},"        \
     " {\"id\": 302, \"content\": \"<|eos|>\", \"special\": true},"            \
-    " {\"id\": 303, \"content\": \"<|endoftext|>\", \"special\": true},"        \
+    " {\"id\": 303, \"content\": \"<|endoftext|>\", \"special\": true},"      \
     " {\"id\": 304, \"content\": \"<|extra_4|>\", \"special\": true}]"
 
 

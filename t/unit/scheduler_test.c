@@ -34,7 +34,7 @@ typedef struct {
     uint64_t              steps;
     hymt_batch_t          batch;     /* of the last plan */
     uint32_t              decode;    /* its decode rows */
-    uint32_t              ended[5];  /* by finish */
+    uint32_t              ended[HYMT_FINISH_FAILED + 1];  /* by finish */
     bool                  check_bound;
     char                  fault[256];
 } rig_t;
