@@ -56,7 +56,8 @@ environment
 
 Everything built lies in build/.  Packages on Debian 12:
   to build   ${BUILD_PACKAGES[*]:0:6}
-             ${BUILD_PACKAGES[*]:6}
+             ${BUILD_PACKAGES[*]:6:4}
+             ${BUILD_PACKAGES[*]:10}
   to test    ${TEST_PACKAGES[*]}
   test-all   ${EXTRA_PACKAGES[*]}
 END
