@@ -193,7 +193,7 @@ hymt_selftest_model(hymt_selftest_t *t)
     int           i;
     hymt_error_t  err;
 
-    if (hymt_session_model(&t->params, &t->languages, &t->sampling, &err)
+    if (hymt_session_model(&t->params, NULL, &t->languages, &t->sampling, &err)
         != HYMT_OK)
     {
         return hymt_failed(&hymt_command_selftest, "%s", err.text);

@@ -123,7 +123,7 @@ test_round_trip(void)
 }
 
 
-/* every part at its place, whatever the others are; what a lane may lie about */
+/* every part at its place, whatever the others are, and lies about them */
 static void
 test_parts(void)
 {
