@@ -290,14 +290,17 @@ my $zh;
 
     (my $good = $zh) =~ s/\n//;
 
-    put("$dir/golden", "# made by hand\nen-zh\tThe weather is nice today.\t"
-        . " $good\n");
+    my $names = "note\toutput\ttgt_lang\tsource\tsrc_lang\n";
+
+    put("$dir/golden", "# made by hand\n$names"
+        . "x\t $good\tzh\tThe weather is nice today.\ten\n");
     ($status, $out) = hymt('', 'self-test', $model, @few, '--golden',
                            "$dir/golden");
     is($status, 0, 'golden: status');
     like($out, qr/^ok - 1 of 1 translations are those of /m, 'golden: equal');
 
-    put("$dir/golden", "en-zh\tThe weather is nice today.\tno\n");
+    put("$dir/golden", $names
+        . "x\tno\tzh\tThe weather is nice today.\ten\n");
     ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
                                  "$dir/golden");
     is($status, 1, 'golden, another: status');
@@ -305,11 +308,29 @@ my $zh;
          'golden, another: both are shown');
     like($err, qr/^hymt self-test: 1 checks failed$/, 'golden, another: said');
 
-    put("$dir/golden", "en-zh\tno tab\n");
-    ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
-                                 "$dir/golden");
-    is($status, 1, 'golden, broken: status');
-    like($err, qr/golden: line 1: want a direction/, 'golden, broken: message');
+    for (["en-zh\tGood.\t$good\n", qr/names no column "src_lang"/],
+         ["src_lang\ttgt_lang\tsource\n", qr/names no column "output"/],
+         ["${names}x\tno\tzh\tGood.\n",
+          qr/line 2: no src_lang: there are 4 columns, it is the 5\./],
+         ["$names# klingon\nx\tno\ttlh\tGood.\ten\n",
+          qr/line 3: .*no language "tlh"/])
+    {
+        put("$dir/golden", $_->[0]);
+        ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
+                                     "$dir/golden");
+        is($status, 1, 'golden, broken: status');
+        like($err, qr{^hymt self-test: \Q$dir\E/golden: .*$_->[1]},
+             'golden, broken: message');
+    }
+
+    my $greedy = 'models/demo/golden/greedy.tsv';
+
+    ($status, $out, $err) = hymt('', 'self-test', 'models/demo', '--golden',
+                                 $greedy, '--batch', 16, '--context', 512);
+    is($status, 0, 'golden, of the demo model: status')
+        or diag($err, $out);
+    like($out, qr/^ok - 300 of 300 translations are those of \Q$greedy\E$/m,
+         'golden, of the demo model: transformers gives the same');
 }
 
 done_testing();
