@@ -38,6 +38,8 @@ typedef struct {
     bool      batch_dependent;  /* logits change with the rows beside them */
     bool      chunk_dependent;  /* logits change with the rows before them */
     bool      abort_next;       /* the next collect() is HYMT_ABORTED */
+    uint64_t  abort_from;       /* and each from this step to that one */
+    uint64_t  abort_to;         /* 0: none */
 
     /* the output instead of hashes: its bytes, then script_end, or again */
     const char  *script;
@@ -591,7 +593,10 @@ fake_wanted(hymt_backend_t *b, const fake_step_t *step)
 {
     uint32_t  i, layer;
 
-    if (fake.abort_next) {
+    if (fake.abort_next
+        || (fake.launched >= fake.abort_from
+            && fake.launched <= fake.abort_to))
+    {
         fake.abort_next = false;
         return false;
     }
