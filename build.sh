@@ -29,8 +29,9 @@ commands
   stop           stops the NGINX that demo has started and removes its files
   test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
                  address and undefined-behaviour sanitizers, then t/*.t
-  test-all       test in its long forms (HYMT_LONG=1), t/*.t under valgrind, the
-                 unit tests plain and built by clang, lint, fuzz, briefly
+  test-all       lint, test in its long forms (HYMT_LONG=1), the unit tests
+                 plain and built by clang, fuzz, briefly, and the tests made of
+                 blocks under valgrind: more than an hour
   unit           the unit tests alone, without sanitizers
   lint           tools/check-style, cppcheck
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
@@ -55,7 +56,8 @@ environment
 
 Everything built lies in build/.  Packages on Debian 12:
   to build   ${BUILD_PACKAGES[*]:0:6}
-             ${BUILD_PACKAGES[*]:6}
+             ${BUILD_PACKAGES[*]:6:4}
+             ${BUILD_PACKAGES[*]:10}
   to test    ${TEST_PACKAGES[*]}
   test-all   ${EXTRA_PACKAGES[*]}
 END
@@ -606,16 +608,17 @@ unit() {
 test_all() {
     need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
 
+    lint
+
     HYMT_LONG=1 test_
     unit
 
     build BUILD=build/clang CC=clang lib hymt unit
     prove_ $(unit_programs build/clang/unit)
 
-    TEST_NGINX_USE_VALGRIND=1 TEST_NGINX_TIMEOUT=60 prove_ t/*.t
-
-    lint
     fuzz 20
+
+    TEST_NGINX_USE_VALGRIND=1 prove_ $(grep -l 'use Test::Nginx::Socket' t/*.t)
 }
 
 

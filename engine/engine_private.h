@@ -36,9 +36,11 @@
 
 /* What is remembered of a step in flight. */
 typedef struct {
-    uint64_t  start;
-    uint32_t  n_decode;
-    uint32_t  n_prompt;
+    uint64_t                 start;
+    uint32_t                 n_decode;
+    uint32_t                 n_prompt;
+    const hymt_batch_seq_t  *seqs;      /* of the batch: until the next plan */
+    uint32_t                 n_seqs;
 } hymt_engine_step_t;
 
 
@@ -75,6 +77,7 @@ struct hymt_engine_s {
     hymt_engine_step_t          steps[HYMT_ENGINE_DEPTH];
     uint32_t                    oldest;
     uint32_t                    n_open;     /* steps in flight */
+    uint32_t                    n_aborts;   /* in a row, without a cause */
     uint64_t                    last_end;   /* of a step */
 };
 

@@ -17,6 +17,9 @@
 /* prompt rows beside decode rows on a card: a step costs the same up to here */
 #define HYMT_CARD_MIXED  128
 
+/* a step is planned again so often where the backend gave it up on its own */
+#define HYMT_MAX_ABORTS  8
+
 
 static hymt_status_t hymt_engine_load(hymt_engine_t *engine,
     hymt_error_t *err);
@@ -32,6 +35,9 @@ static hymt_status_t hymt_engine_launch(hymt_engine_t *engine,
     const hymt_batch_t *batch, hymt_error_t *err);
 static hymt_status_t hymt_engine_collect(hymt_engine_t *engine,
     hymt_error_t *err);
+static hymt_status_t hymt_engine_aborted(hymt_engine_t *engine,
+    const hymt_engine_step_t *step, hymt_error_t *err);
+static bool hymt_engine_all_canceled(const hymt_engine_step_t *step);
 static void hymt_engine_account(hymt_engine_t *engine,
     const hymt_engine_step_t *step);
 static void hymt_engine_begin(void *data, hymt_seq_t *seq);
@@ -59,6 +65,12 @@ hymt_engine_thread(void *data)
 
     if (rc == HYMT_OK) {
         rc = hymt_engine_run(engine, &err);
+    }
+
+    if (rc == HYMT_ABORTED && !hymt_engine_stopping(engine)) {
+        rc = hymt_fail(&err, "backend %s gave up while it was loading or"
+                       " tested, with no stop asked for: a fault of the"
+                       " backend", engine->ops->name);
     }
 
     if (rc == HYMT_ERROR) {
@@ -275,6 +287,8 @@ hymt_engine_launch(hymt_engine_t *engine, const hymt_batch_t *batch,
     }
 
     step->n_prompt = batch->n_rows - step->n_decode;
+    step->seqs = batch->seqs;
+    step->n_seqs = batch->n_seqs;
     step->start = hymt_now_ns();
 
     if (engine->ops->launch(engine->backend, batch, err) != HYMT_OK) {
@@ -301,18 +315,66 @@ hymt_engine_collect(hymt_engine_t *engine, hymt_error_t *err)
     engine->n_open--;
 
     if (rc == HYMT_ABORTED) {
-        hymt_sched_commit(engine->sched, NULL);
-        return HYMT_OK;
+        return hymt_engine_aborted(engine, step, err);
     }
 
     if (rc != HYMT_OK) {
         return HYMT_ERROR;
     }
 
+    engine->n_aborts = 0;
+
     hymt_sched_commit(engine->sched, engine->tokens);
     hymt_engine_account(engine, step);
 
     return HYMT_OK;
+}
+
+
+/*
+ * What an aborted step was to do is planned again.  A cause goes away with that
+ * (canceled ones are dropped, stop ends the loop); a backend that has none
+ * would be asked for the same for ever.
+ */
+static hymt_status_t
+hymt_engine_aborted(hymt_engine_t *engine, const hymt_engine_step_t *step,
+    hymt_error_t *err)
+{
+    hymt_sched_commit(engine->sched, NULL);
+
+    if (hymt_engine_stopping(engine) || hymt_engine_all_canceled(step)) {
+        return HYMT_OK;
+    }
+
+    if (++engine->n_aborts < HYMT_MAX_ABORTS) {
+        return HYMT_OK;
+    }
+
+    return hymt_fail(err, "backend %s gave up %d steps in a row with nothing"
+                     " canceled and no stop asked for: a fault of the backend",
+                     engine->ops->name, HYMT_MAX_ABORTS);
+}
+
+
+static bool
+hymt_engine_all_canceled(const hymt_engine_step_t *step)
+{
+    uint32_t             i;
+    const volatile int  *canceled;
+
+    for (i = 0; i < step->n_seqs; i++) {
+        canceled = step->seqs[i].canceled;
+
+        /* with two steps in flight there is no flag, and so no such cause */
+
+        if (canceled == NULL
+            || __atomic_load_n(canceled, __ATOMIC_RELAXED) == 0)
+        {
+            return false;
+        }
+    }
+
+    return true;
 }
 
 

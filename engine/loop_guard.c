@@ -64,7 +64,7 @@ hymt_loop_guard_passes(hymt_loop_guard_t *guard, const uint32_t *prompt,
     }
 
     return run / period + 1 <= 2 * guard->copies
-           || run <= 2 * guard->tokens + HYMT_LOOP_TOKENS;
+           || run < 2 * guard->tokens + HYMT_LOOP_TOKENS;
 }
 
 

@@ -5,8 +5,8 @@
  * period of up to HYMT_LOOP_PERIOD, that has gone on for at least 32 tokens and
  * four periods: five copies.  What the prompt itself repeats may be repeated,
  * with room for languages that say it in smaller pieces: a loop has more than
- * twice the copies of the prompt's own longest run, and more than twice its
- * tokens and 32.  So "ha ha ha", rows of dots and tables of equal cells pass,
+ * twice the copies of the prompt's own longest run, and twice its tokens and 32
+ * more.  So "ha ha ha", rows of dots and tables of equal cells pass,
  * and an output that will not stop where its source did is found soon after.
  *
  * Costs a comparison for each period and token; the prompt is looked at once,

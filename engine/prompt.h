@@ -47,6 +47,7 @@ typedef struct {
     hymt_family_t     family;
     hymt_lang_set_t   languages;  /* what this model may be asked for */
     bool              greedy;     /* hymt.json asks for greedy by default */
+    uint32_t          features;   /* HYMT_FEATURE_*: what it was trained for */
 
     /*
      * An instruction that replaces the family's: holds {text} once and may
@@ -134,9 +135,11 @@ typedef struct {
 
 
 /*
- * Fills family, languages and greedy of *p from <dir>/hymt.json where there is
- * one ({"family", "languages", "greedy"}, all optional), else from the
- * directory's name and config->name_or_path; a family already set in *p stays.
+ * Fills family, languages, greedy and features of *p from <dir>/hymt.json where
+ * there is one ({"family", "languages", "greedy", "features": ["terms",
+ * "context", "style", "formatted"]}, all optional), else from the directory's
+ * name and config->name_or_path; a family already set in *p stays.  Features
+ * that are not declared are taken to be all that the family has.
  * A family that cannot be told is HYMT_FAMILY_MT15 with *guessed = true.
  */
 hymt_status_t hymt_prompt_detect(const char *dir, const hymt_config_t *config,

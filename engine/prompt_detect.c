@@ -21,6 +21,8 @@ static hymt_status_t hymt_declared_family(const char *path,
     const json_t *value, hymt_prompt_params_t *p, hymt_error_t *err);
 static hymt_status_t hymt_declared_languages(const char *path,
     const json_t *value, hymt_prompt_params_t *p, hymt_error_t *err);
+static hymt_status_t hymt_declared_features(const char *path,
+    const json_t *value, hymt_prompt_params_t *p, hymt_error_t *err);
 static hymt_family_t hymt_family_of_dir(const char *dir);
 static hymt_family_t hymt_family_of_name(const char *name);
 static const char *hymt_last_component(char *path);
@@ -37,6 +39,7 @@ hymt_prompt_detect(const char *dir, const hymt_config_t *config,
     *guessed = false;
     p->languages = HYMT_LANGS_ALL;
     p->greedy = false;
+    p->features = (1u << HYMT_N_FEATURES) - 1;
 
     path = hymt_file_path(dir, HYMT_JSON_FILE, err);
     if (path == NULL) {
@@ -92,6 +95,9 @@ hymt_declaration_read(const char *path, const json_t *root,
         } else if (strcmp(key, "languages") == 0) {
             rc = hymt_declared_languages(path, value, p, err);
 
+        } else if (strcmp(key, "features") == 0) {
+            rc = hymt_declared_features(path, value, p, err);
+
         } else if (strcmp(key, "greedy") == 0) {
 
             if (!json_is_boolean(value)) {
@@ -107,8 +113,8 @@ hymt_declaration_read(const char *path, const json_t *root,
             json_decref(name);
 
             return hymt_fail(err, "%s: unknown key %s: \"family\","
-                             " \"languages\" and \"greedy\" are known", path,
-                             show);
+                             " \"languages\", \"greedy\" and \"features\" are"
+                             " known", path, show);
         }
 
         if (rc != HYMT_OK) {
@@ -179,6 +185,48 @@ hymt_declared_languages(const char *path, const json_t *value,
         }
 
         p->languages |= (hymt_lang_set_t) 1 << lang;
+    }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_declared_features(const char *path, const json_t *value,
+    hymt_prompt_params_t *p, hymt_error_t *err)
+{
+    char         show[HYMT_JSON_SHOW];
+    size_t       i, j;
+    json_t      *item;
+
+    static const char  *names[HYMT_N_FEATURES] = {
+        "terms", "context", "style", "formatted"
+    };
+
+    if (!json_is_array(value)) {
+        return hymt_fail(err, "%s: features %s is not an array like [\"terms\","
+                         " \"context\"]", path, hymt_json_show(value, show));
+    }
+
+    p->features = 0;
+
+    json_array_foreach((json_t *) value, i, item) {
+
+        for (j = 0; j < HYMT_N_FEATURES; j++) {
+            if (json_is_string(item)
+                && strcmp(json_string_value(item), names[j]) == 0)
+            {
+                break;
+            }
+        }
+
+        if (j == HYMT_N_FEATURES) {
+            return hymt_fail(err, "%s: features: %s is none of terms, context,"
+                             " style and formatted", path,
+                             hymt_json_show(item, show));
+        }
+
+        p->features |= 1u << j;
     }
 
     return HYMT_OK;

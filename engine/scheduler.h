@@ -3,13 +3,13 @@
  *
  * Every step carries one row for each sequence that decodes, plus chunks of
  * waiting prompts up to a budget of rows: `budget_mixed` while anybody decodes,
- * `budget_prefill` when nobody does.  Decode rows always go first and are never
- * left out; prompts are prefilled first come first served, and a long prompt
- * takes at most half of a step's budget while others wait behind it, so it
- * starves nobody and is starved by nobody.  A sequence is admitted (gets a slot
- * and blocks for prompt + max_new) strictly in order of arrival: one that does
- * not fit yet holds back those behind it, so a long one is not overtaken for
- * ever.
+ * `budget_prefill` when nobody does, and never more than decode rows leave of
+ * max_rows (one at least).  Decode rows always go first and are never left out;
+ * prompts are prefilled first come first served, and a long prompt takes at
+ * most half of a step's budget while others wait behind it, so it starves
+ * nobody and is starved by nobody.  A sequence is admitted (gets a slot and
+ * blocks for prompt + max_new) strictly in order of arrival: one that does not
+ * fit yet holds back those behind it, so a long one is not overtaken for ever.
  *
  * The scheduler is pure bookkeeping: no clock, no thread, no backend.  plan()
  * describes the next step; commit() takes its tokens.  With a backend of depth

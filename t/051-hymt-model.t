@@ -12,7 +12,7 @@ use Test::More;
 my $hymt = $ENV{HYMT_PROGRAM} || 'build/hymt';
 my $model = $ENV{HYMT_MODEL} || 'models/demo';
 my $dir = tempdir(CLEANUP => 1);
-my @few = ('--batch', 4, '--context', 512, '--threads', 1);
+my @few = ('--batch', 4, '--context-size', 512, '--threads', 1);
 
 
 # Runs the program with what is to come from stdin; (status, stdout, stderr).
@@ -107,6 +107,19 @@ my $zh;
     is((translate('', '--to', 'zh'))[1], '', 'no input, no output');
 }
 
+# translate: with context and terms, on the family's prompts
+
+{
+    my ($status, $out, $err) =
+        translate("Good morning.\n", '--to', 'fr', '--family', 'mt2',
+                  '--context', 'A letter.', '--term', 'morning=matin',
+                  '--term', 'good=bon', '--style', 'formal',
+                  '--max-tokens', 5);
+
+    like($out, qr/\A.*\n\z/, 'context, terms and style: a line for a line');
+    unlike($err, qr/bad input/, 'context, terms and style: accepted');
+}
+
 
 # translate: what is wrong
 
@@ -132,6 +145,16 @@ my $zh;
     like($err, qr/no language "klingon"; it has .*zh \(Chinese\)/,
          'an unknown language: message');
 
+    ($status, $out, $err) = translate('x', '--to', 'de', '--style', 'formal');
+    is($status, 2, 'a style where the family has none: status');
+    like($err, qr/family mt1\.5 have no prompt for --style/,
+         'a style where the family has none: message');
+
+    ($status, $out, $err) = translate('x', '--to', 'de', '--term', "a\x01=b");
+    is($status, 1, 'a control character in a term: status');
+    like($err, qr/line 1: bad input: term 1 has a control character, U\+0001/,
+         'a control character in a term: message');
+
     for (['translate', $model], ['translate', '--to', 'zh'],
          ['translate', '--to', 'zh', $model, 'a', 'b'],
          ['translate', '--to', 'zh', '--temperature', 'hot', $model],
@@ -139,6 +162,9 @@ my $zh;
          ['translate', '--to', 'zh', '--top-p', 'nan', $model],
          ['translate', '--to', 'zh', '--batch', '0', $model],
          ['translate', '--to', 'zh', '--seed', '-1', $model],
+         ['translate', '--to', 'zh', '--term', 'bank', $model],
+         ['translate', '--to', 'zh', '--term', '=Ufer', $model],
+         ['translate', '--to', 'zh', '--term', 'bank=', $model],
          ['translate', '--to', 'zh', '--family', 'mt9', $model],
          ['bench', '--at-once', '4,', $model],
          ['bench', '--at-once', '0', $model],
@@ -264,14 +290,17 @@ my $zh;
 
     (my $good = $zh) =~ s/\n//;
 
-    put("$dir/golden", "# made by hand\nen-zh\tThe weather is nice today.\t"
-        . " $good\n");
+    my $names = "note\toutput\ttgt_lang\tsource\tsrc_lang\n";
+
+    put("$dir/golden", "# made by hand\n$names"
+        . "x\t $good\tzh\tThe weather is nice today.\ten\n");
     ($status, $out) = hymt('', 'self-test', $model, @few, '--golden',
                            "$dir/golden");
     is($status, 0, 'golden: status');
     like($out, qr/^ok - 1 of 1 translations are those of /m, 'golden: equal');
 
-    put("$dir/golden", "en-zh\tThe weather is nice today.\tno\n");
+    put("$dir/golden", $names
+        . "x\tno\tzh\tThe weather is nice today.\ten\n");
     ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
                                  "$dir/golden");
     is($status, 1, 'golden, another: status');
@@ -279,11 +308,29 @@ my $zh;
          'golden, another: both are shown');
     like($err, qr/^hymt self-test: 1 checks failed$/, 'golden, another: said');
 
-    put("$dir/golden", "en-zh\tno tab\n");
-    ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
-                                 "$dir/golden");
-    is($status, 1, 'golden, broken: status');
-    like($err, qr/golden: line 1: want a direction/, 'golden, broken: message');
+    for (["en-zh\tGood.\t$good\n", qr/names no column "src_lang"/],
+         ["src_lang\ttgt_lang\tsource\n", qr/names no column "output"/],
+         ["${names}x\tno\tzh\tGood.\n",
+          qr/line 2: no src_lang: there are 4 columns, it is the 5\./],
+         ["$names# klingon\nx\tno\ttlh\tGood.\ten\n",
+          qr/line 3: .*no language "tlh"/])
+    {
+        put("$dir/golden", $_->[0]);
+        ($status, $out, $err) = hymt('', 'self-test', $model, @few, '--golden',
+                                     "$dir/golden");
+        is($status, 1, 'golden, broken: status');
+        like($err, qr{^hymt self-test: \Q$dir\E/golden: .*$_->[1]},
+             'golden, broken: message');
+    }
+
+    my $greedy = 'models/demo/golden/greedy.tsv';
+
+    ($status, $out, $err) = hymt('', 'self-test', 'models/demo', '--golden',
+                                 $greedy, '--batch', 16, '--context', 512);
+    is($status, 0, 'golden, of the demo model: status')
+        or diag($err, $out);
+    like($out, qr/^ok - 300 of 300 translations are those of \Q$greedy\E$/m,
+         'golden, of the demo model: transformers gives the same');
 }
 
 done_testing();

@@ -219,7 +219,7 @@ hymt_bench_model(hymt_bench_t *b)
     hymt_error_t     err;
     hymt_lang_set_t  languages;
 
-    if (hymt_session_model(&b->params, &languages, &b->job.sampling, &err)
+    if (hymt_session_model(&b->params, NULL, &languages, &b->job.sampling, &err)
         != HYMT_OK)
     {
         return hymt_failed(&hymt_command_bench, "%s", err.text);

@@ -31,6 +31,16 @@ typedef struct {
 } hymt_selftest_t;
 
 
+/* The columns of a golden file, by the names in its first line. */
+typedef enum {
+    HYMT_GOLDEN_SRC = 0,
+    HYMT_GOLDEN_TGT,
+    HYMT_GOLDEN_SOURCE,
+    HYMT_GOLDEN_OUTPUT,
+    HYMT_GOLDEN_COLUMNS
+} hymt_golden_column_t;
+
+
 /* One line of a golden file. */
 typedef struct {
     char       *line;
@@ -46,6 +56,8 @@ typedef struct {
     hymt_golden_t   *rows;
     uint32_t         n;
     uint32_t         cap;
+    bool             named;        /* the first line has been read */
+    uint32_t         column[HYMT_GOLDEN_COLUMNS];
 } hymt_goldens_t;
 
 
@@ -69,10 +81,16 @@ static bool hymt_has_han(const char *text);
 static hymt_status_t hymt_check_golden(hymt_selftest_t *t, hymt_error_t *err);
 static hymt_status_t hymt_golden_read(hymt_selftest_t *t, hymt_goldens_t *g,
     hymt_error_t *err);
+static hymt_status_t hymt_golden_line(hymt_selftest_t *t, hymt_goldens_t *g,
+    const char *line, size_t len, size_t number, hymt_error_t *err);
+static hymt_status_t hymt_golden_names(hymt_selftest_t *t, hymt_goldens_t *g,
+    const char *line, size_t len, hymt_error_t *err);
 static hymt_status_t hymt_golden_add(hymt_selftest_t *t, hymt_goldens_t *g,
     const char *line, size_t len, size_t number, hymt_error_t *err);
-static hymt_status_t hymt_golden_split(hymt_selftest_t *t, hymt_golden_t *row,
-    hymt_error_t *err);
+static hymt_status_t hymt_golden_split(hymt_selftest_t *t, hymt_goldens_t *g,
+    hymt_golden_t *row, hymt_error_t *err);
+static hymt_status_t hymt_golden_language(hymt_selftest_t *t,
+    const hymt_golden_t *row, const char *name, int *lang, hymt_error_t *err);
 static hymt_status_t hymt_golden_compare(hymt_selftest_t *t,
     const hymt_goldens_t *g, hymt_error_t *err);
 static bool hymt_golden_equal(const char *got, const char *want);
@@ -81,6 +99,11 @@ static void hymt_golden_free(hymt_goldens_t *g);
 static hymt_job_t hymt_selftest_job(const hymt_selftest_t *t, int src,
     int tgt, const char *text);
 static void hymt_free_texts(char **texts, uint32_t n);
+
+
+static const char *const  hymt_golden_columns[HYMT_GOLDEN_COLUMNS] = {
+    "src_lang", "tgt_lang", "source", "output",
+};
 
 
 const hymt_command_t  hymt_command_selftest = {
@@ -94,10 +117,13 @@ const hymt_command_t  hymt_command_selftest = {
     "sentence must come to an end in each of the model's languages and back.\n"
     "Prints a line for each check, \"ok\" or \"not ok\".\n"
     "\n"
-    "  --golden FILE     compare greedy translations with those of a file:\n"
-    "                    lines of direction (en-zh), source and translation\n"
-    "                    with tabs between; space at their ends is passed\n"
-    "                    over, and so are lines that begin with #\n"
+    "  --golden FILE     compare greedy translations with those of a file.\n"
+    "                    Its first line names columns, with tabs between:\n"
+    "                    src_lang, tgt_lang, source and output, in any order\n"
+    "                    and among others; each further line is a sentence.\n"
+    "                    Space at the ends of a translation is passed over,\n"
+    "                    and so are lines that begin with #.  The demo model\n"
+    "                    has golden/greedy.tsv\n"
     HYMT_SESSION_MANUAL
     "\n"
     "Exit status: 1 where a check has failed.\n",
@@ -193,7 +219,7 @@ hymt_selftest_model(hymt_selftest_t *t)
     int           i;
     hymt_error_t  err;
 
-    if (hymt_session_model(&t->params, &t->languages, &t->sampling, &err)
+    if (hymt_session_model(&t->params, NULL, &t->languages, &t->sampling, &err)
         != HYMT_OK)
     {
         return hymt_failed(&hymt_command_selftest, "%s", err.text);
@@ -481,7 +507,7 @@ hymt_golden_read(hymt_selftest_t *t, hymt_goldens_t *g, hymt_error_t *err)
         }
 
         if (len > 0 && line[0] != '#'
-            && hymt_golden_add(t, g, line, len, number, err) != HYMT_OK)
+            && hymt_golden_line(t, g, line, len, number, err) != HYMT_OK)
         {
             rc = HYMT_ERROR;
             break;
@@ -492,6 +518,57 @@ hymt_golden_read(hymt_selftest_t *t, hymt_goldens_t *g, hymt_error_t *err)
     close(fd);
 
     return rc == HYMT_DECLINED ? HYMT_OK : rc;
+}
+
+
+static hymt_status_t
+hymt_golden_line(hymt_selftest_t *t, hymt_goldens_t *g, const char *line,
+    size_t len, size_t number, hymt_error_t *err)
+{
+    if (g->named) {
+        return hymt_golden_add(t, g, line, len, number, err);
+    }
+
+    g->named = true;
+
+    return hymt_golden_names(t, g, line, len, err);
+}
+
+
+static hymt_status_t
+hymt_golden_names(hymt_selftest_t *t, hymt_goldens_t *g, const char *line,
+    size_t len, hymt_error_t *err)
+{
+    uint32_t     i, n;
+    size_t       size;
+    const char  *p, *end, *tab;
+
+    end = line + len;
+
+    for (i = 0; i < HYMT_GOLDEN_COLUMNS; i++) {
+        size = strlen(hymt_golden_columns[i]);
+
+        for (p = line, n = 0; p != NULL; p = tab ? tab + 1 : NULL, n++) {
+            tab = memchr(p, '\t', (size_t) (end - p));
+
+            if ((size_t) ((tab != NULL ? tab : end) - p) == size
+                && memcmp(p, hymt_golden_columns[i], size) == 0)
+            {
+                break;
+            }
+        }
+
+        if (p == NULL) {
+            return hymt_fail(err, "%s: the first line names no column \"%s\";"
+                             " want src_lang, tgt_lang, source and output with"
+                             " tabs between", t->golden,
+                             hymt_golden_columns[i]);
+        }
+
+        g->column[i] = n;
+    }
+
+    return HYMT_OK;
 }
 
 
@@ -524,40 +601,63 @@ hymt_golden_add(hymt_selftest_t *t, hymt_goldens_t *g, const char *line,
 
     g->n++;
 
-    return hymt_golden_split(t, rows, err);
+    return hymt_golden_split(t, g, rows, err);
 }
 
 
 static hymt_status_t
-hymt_golden_split(hymt_selftest_t *t, hymt_golden_t *row, hymt_error_t *err)
+hymt_golden_split(hymt_selftest_t *t, hymt_goldens_t *g, hymt_golden_t *row,
+    hymt_error_t *err)
 {
-    char  *to, *source, *want;
+    char      *rest, *field, *value[HYMT_GOLDEN_COLUMNS];
+    uint32_t   i, n;
 
-    to = strchr(row->line, '-');
-    source = strchr(row->line, '\t');
-    want = source != NULL ? strchr(source + 1, '\t') : NULL;
+    memset(value, 0, sizeof(value));
+    rest = row->line;
 
-    if (to == NULL || want == NULL || to > source) {
-        return hymt_fail(err, "%s: line %zu: want a direction (en-zh), a"
-                         " source and a translation with tabs between",
-                         t->golden, row->number);
+    for (n = 0; (field = strsep(&rest, "\t")) != NULL; n++) {
+        for (i = 0; i < HYMT_GOLDEN_COLUMNS; i++) {
+            if (g->column[i] == n) {
+                value[i] = field;
+            }
+        }
     }
 
-    *to++ = '\0';
-    *source++ = '\0';
-    *want++ = '\0';
+    for (i = 0; i < HYMT_GOLDEN_COLUMNS; i++) {
+        if (value[i] == NULL) {
+            return hymt_fail(err, "%s: line %zu: no %s: there are %" PRIu32
+                             " columns, it is the %" PRIu32 ". of the first"
+                             " line", t->golden, row->number,
+                             hymt_golden_columns[i], n, g->column[i] + 1);
+        }
+    }
 
-    row->source = source;
-    row->want = want;
+    row->source = value[HYMT_GOLDEN_SOURCE];
+    row->want = value[HYMT_GOLDEN_OUTPUT];
 
-    if (hymt_session_language(row->line, t->languages, &row->src, err)
-        == HYMT_OK
-        && hymt_session_language(to, t->languages, &row->tgt, err) == HYMT_OK)
+    if (hymt_golden_language(t, row, value[HYMT_GOLDEN_SRC], &row->src, err)
+        != HYMT_OK)
     {
+        return HYMT_ERROR;
+    }
+
+    return hymt_golden_language(t, row, value[HYMT_GOLDEN_TGT], &row->tgt,
+                                err);
+}
+
+
+static hymt_status_t
+hymt_golden_language(hymt_selftest_t *t, const hymt_golden_t *row,
+    const char *name, int *lang, hymt_error_t *err)
+{
+    hymt_error_t  why;
+
+    if (hymt_session_language(name, t->languages, lang, &why) == HYMT_OK) {
         return HYMT_OK;
     }
 
-    return HYMT_ERROR;
+    return hymt_fail(err, "%s: line %zu: %s", t->golden, row->number,
+                     why.text);
 }
 
 

@@ -97,7 +97,8 @@ hymt_session_option(hymt_session_params_t *params, int option,
         return HYMT_OK;
 
     case HYMT_OPT_CONTEXT:
-        if (hymt_session_number("context", value, 64, HYMT_LONGEST, &n, err)
+        if (hymt_session_number("context-size", value, 64, HYMT_LONGEST, &n,
+                                err)
             != HYMT_OK)
         {
             return HYMT_ERROR;
@@ -164,7 +165,7 @@ hymt_session_fraction(const char *name, const char *value, float min,
 
 
 hymt_status_t
-hymt_session_model(const hymt_session_params_t *params,
+hymt_session_model(const hymt_session_params_t *params, hymt_family_t *family,
     hymt_lang_set_t *languages, hymt_sampling_t *s, hymt_error_t *err)
 {
     bool                  guessed;
@@ -179,6 +180,10 @@ hymt_session_model(const hymt_session_params_t *params,
            != HYMT_OK)
     {
         return HYMT_ERROR;
+    }
+
+    if (family != NULL) {
+        *family = pp.family;
     }
 
     *languages = pp.languages;
@@ -262,7 +267,7 @@ hymt_session_memory(hymt_session_t *session, hymt_error_t *err)
     session->size = hymt_exchange_size(&session->sizes);
 
     if (session->size == 0) {
-        return hymt_fail(err, "--batch times --context is too large");
+        return hymt_fail(err, "--batch times --context-size is too large");
     }
 
     mem = mmap(NULL, session->size, PROT_READ | PROT_WRITE,

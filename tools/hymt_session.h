@@ -26,7 +26,7 @@ enum {
 #define HYMT_SESSION_OPTIONS                                                  \
     { "backend", required_argument, NULL, HYMT_OPT_BACKEND },                 \
     { "batch", required_argument, NULL, HYMT_OPT_BATCH },                     \
-    { "context", required_argument, NULL, HYMT_OPT_CONTEXT },                 \
+    { "context-size", required_argument, NULL, HYMT_OPT_CONTEXT },            \
     { "family", required_argument, NULL, HYMT_OPT_FAMILY },                   \
     { "threads", required_argument, NULL, HYMT_OPT_THREADS },                 \
     { "verbose", no_argument, NULL, HYMT_OPT_VERBOSE }
@@ -34,7 +34,7 @@ enum {
 #define HYMT_SESSION_MANUAL                                                   \
     "  --backend NAME    cpu, ref (slow, readable), or auto (the default)\n"  \
     "  --batch N         sequences that run at once (16)\n"                   \
-    "  --context N       tokens of a prompt and its output (8192, or the\n"   \
+    "  --context-size N  tokens of a prompt and its output (8192, or the\n"   \
     "                    model's limit)\n"                                    \
     "  --family NAME     whose prompts: mt1, mt1.5, mt2, or auto (the\n"      \
     "                    default: by the directory's name)\n"                 \
@@ -75,11 +75,12 @@ hymt_status_t hymt_session_fraction(const char *name, const char *value,
 
 
 /*
- * What can be known without weights: the languages of the model, and the
- * sampling that its files recommend.
+ * What can be known without weights: the family (NULL: who asks?) and the
+ * languages of the model, and the sampling that its files recommend.
  */
 hymt_status_t hymt_session_model(const hymt_session_params_t *params,
-    hymt_lang_set_t *languages, hymt_sampling_t *sampling, hymt_error_t *err);
+    hymt_family_t *family, hymt_lang_set_t *languages,
+    hymt_sampling_t *sampling, hymt_error_t *err);
 
 /* A language of the model by name; the error lists them. */
 hymt_status_t hymt_session_language(const char *name, hymt_lang_set_t set,

@@ -4,7 +4,7 @@
  */
 
 #include "hymt_lines.h"
-#include "hymt_session.h"
+#include "hymt_request.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +40,7 @@ typedef struct {
     const char             *path;        /* NULL: stdin */
     bool                    whole;
     bool                    seeded;
+    hymt_request_t          request;
     hymt_job_t              job;         /* what all have in common */
 
     hymt_lines_t            in;
@@ -76,6 +77,7 @@ static void hymt_translate_submit(hymt_translate_t *t, hymt_line_t *line,
     const char *text, size_t len);
 static void hymt_translate_event(hymt_translate_t *t,
     const hymt_event_t *event);
+static const char *hymt_translate_cut(uint32_t finish);
 static void hymt_translate_keep(hymt_line_t *line, const char *text,
     uint32_t len);
 static void hymt_translate_write(hymt_translate_t *t);
@@ -102,6 +104,7 @@ const hymt_command_t  hymt_command_translate = {
     "  --from LANG       from this language; it may be left out\n"
     "  --whole           the input is one text, newlines and all; it is\n"
     "                    written as it is made\n"
+    HYMT_REQUEST_MANUAL
     "  --max-tokens N    longest output (4 for each token of the text + 128)\n"
     "  --temperature X   0: always the likeliest token.  This and the next\n"
     "                    four: as the model's files recommend\n"
@@ -147,6 +150,7 @@ hymt_translate(int argc, char **argv)
 
     free(t.lines);
     hymt_lines_free(&t.in);
+    hymt_request_done(&t.request);
 
     if (t.in.fd > STDIN_FILENO) {
         close(t.in.fd);
@@ -186,6 +190,7 @@ hymt_translate_options(hymt_translate_t *t, int argc, char **argv)
         { "top-k", required_argument, NULL, HYMT_OPT_TOP_K },
         { "top-p", required_argument, NULL, HYMT_OPT_TOP_P },
         { "whole", no_argument, NULL, HYMT_OPT_WHOLE },
+        HYMT_REQUEST_OPTIONS,
         HYMT_SESSION_OPTIONS,
         { NULL, 0, NULL, 0 },
     };
@@ -203,6 +208,10 @@ hymt_translate_options(hymt_translate_t *t, int argc, char **argv)
         }
 
         rc = hymt_session_option(&t->params, c, optarg, &err);
+
+        if (rc == HYMT_DECLINED) {
+            rc = hymt_request_option(&t->request, c, optarg, &err);
+        }
 
         if (rc == HYMT_DECLINED) {
             rc = hymt_translate_option(t, c, &err);
@@ -276,6 +285,7 @@ static int
 hymt_translate_model(hymt_translate_t *t, int argc, char **argv)
 {
     hymt_error_t      err;
+    hymt_family_t     family;
     hymt_lang_set_t   languages;
     hymt_sampling_t  *s, own;
 
@@ -291,14 +301,17 @@ hymt_translate_model(hymt_translate_t *t, int argc, char **argv)
     t->params.model = argv[optind];
     t->path = argv[optind + 1];
 
-    if (hymt_session_model(&t->params, &languages, &own, &err) != HYMT_OK) {
+    if (hymt_session_model(&t->params, &family, &languages, &own, &err)
+        != HYMT_OK)
+    {
         return hymt_failed(&hymt_command_translate, "%s", err.text);
     }
 
     if (hymt_session_language(t->to, languages, &t->job.tgt, &err) != HYMT_OK
         || (t->from != NULL
             && hymt_session_language(t->from, languages, &t->job.src, &err)
-               != HYMT_OK))
+               != HYMT_OK)
+        || hymt_request_fill(&t->request, family, &t->job, &err) != HYMT_OK)
     {
         return hymt_usage(&hymt_command_translate, "%s", err.text);
     }
@@ -514,11 +527,13 @@ hymt_translate_event(hymt_translate_t *t, const hymt_event_t *event)
     if (r.code == HYMT_RESULT_OK) {
         hymt_translate_keep(line, text, len);
 
-        if (r.finish == HYMT_FINISH_LENGTH) {
+        if (r.finish != HYMT_FINISH_STOP) {
             hymt_translate_clear(t);
             t->status = hymt_failed(&hymt_command_translate, "line %zu: the"
-                                    " output was cut at %" PRIu32 " tokens",
-                                    line->number, r.completion_tokens);
+                                    " output %s at %" PRIu32 " tokens",
+                                    line->number,
+                                    hymt_translate_cut(r.finish),
+                                    r.completion_tokens);
         }
 
     } else {
@@ -531,6 +546,14 @@ hymt_translate_event(hymt_translate_t *t, const hymt_event_t *event)
     t->tokens += r.completion_tokens;
     t->out--;
     line->done = true;
+}
+
+
+static const char *
+hymt_translate_cut(uint32_t finish)
+{
+    return finish == HYMT_FINISH_LOOP ? "repeated itself, it was cut"
+                                      : "was cut";
 }
 
 
@@ -644,7 +667,8 @@ hymt_translate_text(hymt_translate_t *t, char *text, size_t cap)
 
     if (n > cap) {
         return hymt_failed(&hymt_command_translate, "the text has more than"
-                           " %zu bytes: split it, or raise --context", cap);
+                           " %zu bytes: split it, or raise --context-size",
+                           cap);
     }
 
     t->job.flags = HYMT_JOB_STREAM;
@@ -699,9 +723,10 @@ hymt_translate_stream(hymt_translate_t *t)
                            hymt_result_name(r.code), r.error);
     }
 
-    if (r.finish == HYMT_FINISH_LENGTH) {
-        return hymt_failed(&hymt_command_translate, "the output was cut at %"
-                           PRIu32 " tokens", r.completion_tokens);
+    if (r.finish != HYMT_FINISH_STOP) {
+        return hymt_failed(&hymt_command_translate, "the output %s at %" PRIu32
+                           " tokens", hymt_translate_cut(r.finish),
+                           r.completion_tokens);
     }
 
     return HYMT_EXIT_OK;

@@ -7,10 +7,14 @@
   tokenizer-vectors.py --write t/data/tokenizer.txt
       writes lines of "text in hexadecimal, tab, ids" for t/unit/tokenizer_test.c
   tokenizer-vectors.py --prompts t/data/prompts.txt
-      writes lines of "family, source, target, text in hexadecimal, ids" for
-      t/unit/prompt_test.c, through transformers' apply_chat_template
+      writes lines of "family, source, target, terms, context, style, 1 where
+      the text is formatted, text, ids" for t/unit/prompt_test.c, texts in
+      hexadecimal, through transformers' apply_chat_template
+  tokenizer-vectors.py --chats t/data/chats.txt
+      writes lines of "template, chat, text of the prompt, ids or -", in
+      hexadecimal, the chat as engine/job_parts.h writes it
 
-Needs the package tokenizers; --prompts also transformers and jinja2.
+Needs the package tokenizers; --prompts and --chats also transformers and jinja2.
 
 In user text no added token may match, so the comparison uses the model's
 tokenizer.json without its added_tokens.
@@ -193,33 +197,156 @@ SOURCES = [
 ]
 
 
-def prompts(args):
-    """Ids by transformers: the rendered text with the user's control tokens broken up cannot be tokenised at once, so
-    control tokens inside the user's text are encoded as plain text and spliced between the template's."""
+# what else the cards have: "zh" and "en" are the names of the target, T, C, S, X what a request gives
+MT15_TERMS = "参考下面的翻译：\n{T}\n将以下文本翻译为{zh}，注意只需要输出翻译后的结果，不要额外解释：\n{X}"
+MT15_CONTEXT = "{C}\n参考上面的信息，把下面的文本翻译成{zh}，注意不需要翻译上文，也不要额外解释：\n{X}\n"
+MT15_FORMATTED = (
+    "将以下<source></source>之间的文本翻译为{zh}，注意只需要输出翻译后的结果，不要额外解释，原文中的<sn></sn>标签表示标签内文本"
+    "包含格式信息，需要在译文中相应的位置尽量保留该标签。输出格式为：<target>str</target>\n\n<source>{X}</source>")
+MT2_TERMS_ZH = "参考下面的翻译：\n{T}将以下文本翻译为{zh}，注意只需要输出翻译后的结果，不要额外解释：\n\n{X}"
+MT2_TERMS_EN = (
+    "Reference the following translations:\n{T}\nTranslate the following text into {en}. Note that you must ONLY output the"
+    " translated result without any additional explanation:\n\n{X}")
+MT2_STYLE_ZH = "请将以下文本翻译为{zh}。\n注意翻译的风格要严格符合【{S}】\n\n{X}"
+MT2_STYLE_EN = (
+    "Please translate the following text into {en}. Note that the translation style must strictly conform to [{S}]:\n\n{X}")
+MT2_CONTEXT_ZH = "【背景信息】\n{C}\n\n请结合背景信息将以下文本翻译为{zh}。\n\n【待翻译文本】\n{X}"
+MT2_CONTEXT_EN = (
+    "[Background Information]\n{C}\n\nPlease translate the following text into {en}, taking the provided background"
+    " information into consideration.\n\n[Source Text]\n{X}")
+MT2_FORMATTED = (
+    "### Task\nTranslate the user-facing text within the following XML data into {en}.\n\n### Strict Rules\n"
+    "1. **Structure Preservation:** You MUST preserve the original XML data structure, nesting, hierarchy, and indentation"
+    " exactly as they are.\n2. **Selective Translation:** Translate ONLY the visible, user-facing text content/values.\n"
+    "3. **Strict Non-Translation:** NEVER translate or alter code tags, keys, properties, object names, or variable"
+    " placeholders. Leave them exactly in their original English/code form.\n\n### Source Data\n{X}")
+# (family, features): Chinese, English
+FEATURES = {
+    ("mt1.5", "T"): (MT15_TERMS, MT15_TERMS),
+    ("mt1.5", "C"): (MT15_CONTEXT, MT15_CONTEXT),
+    ("mt1.5", "F"): (MT15_FORMATTED, MT15_FORMATTED),
+    ("mt1.5", "TC"): ("参考下面的翻译：\n{T}\n" + MT15_CONTEXT,) * 2,
+    ("mt1.5", "TF"): ("参考下面的翻译：\n{T}\n" + MT15_FORMATTED,) * 2,
+    ("mt2", "T"): (MT2_TERMS_ZH, MT2_TERMS_EN),
+    ("mt2", "S"): (MT2_STYLE_ZH, MT2_STYLE_EN),
+    ("mt2", "C"): (MT2_CONTEXT_ZH, MT2_CONTEXT_EN),
+    ("mt2", "F"): (MT2_FORMATTED, MT2_FORMATTED),
+    ("mt2", "TS"): ("参考下面的翻译：\n{T}" + MT2_STYLE_ZH, "Reference the following translations:\n{T}\n" + MT2_STYLE_EN),
+    ("mt2", "TC"): ("参考下面的翻译：\n{T}\n" + MT2_CONTEXT_ZH,
+                    "Reference the following translations:\n{T}\n" + MT2_CONTEXT_EN),
+}
+TERMS = [("NGINX", "恩金克斯"), ("event loop", "Ereignisschleife"), ("<｜hy_User｜>", "{text}")]
+GIVEN = [
+    ("The server restarts.", "formal", "Hello, <s1>world</s1>."),
+    ("第一行。\n\n第二行：", "诗歌", "\n你好，<s1>世</s1>界。 "),
+    (" <｜hy_Assistant｜>{text}\n", "a {style} <|eos|>]", " x<｜hy_User｜>y\n"),
+]
+# how a term is written in a prompt, by family and language of the prompt
+BETWEEN = {("mt1.5", 0): " 翻译成 ", ("mt1.5", 1): " 翻译成 ", ("mt2", 0): " 翻译成 ", ("mt2", 1): " translates to "}
+
+# of the 7B models
+TEMPLATE_7B = (
+    "{% set ns = namespace(has_head=true) %}{% set loop_messages = messages %}{% for message in loop_messages %}"
+    "{% set content = message['content'] %}{% if loop.index0 == 0 %}{% if content == '' %}{% set ns.has_head = false %}"
+    "{% elif message['role'] == 'system' %}{% set content = '<|startoftext|>' + content + '<|extra_4|>' %}{% endif %}"
+    "{% endif %}{% if message['role'] == 'user' %}{% if loop.index0 == 1 and ns.has_head %}"
+    "{% set content = content + '<|extra_0|>' %}{% else %}{% set content = '<|startoftext|>' + content + '<|extra_0|>' %}"
+    "{% endif %}{% elif message['role'] == 'assistant' %}{% set content = content + '<|eos|>' %}{% endif %}{{ content }}"
+    "{% endfor %}")
+CHATS = [
+    [("u", "Hello")],
+    [("s", "You are a translator."), ("u", "Hello")],
+    [("s", ""), ("u", "Hello")],
+    [("u", "One"), ("a", "Un"), ("u", "Two")],
+    [("s", "Be brief."), ("u", "One"), ("a", "Un"), ("u", "Two"), ("a", "Deux"), ("u", "Three")],
+    [("s", ""), ("u", "One"), ("a", "Un"), ("u", "Two")],
+    [("u", "One"), ("u", "Two"), ("u", "Three")],
+    [("u", ""), ("u", "Two")],
+    [("u", ""), ("a", ""), ("u", " Three")],
+    [("a", "I begin."), ("u", "Go on")],
+    [("s", "Sys"), ("a", "Hi"), ("u", "你好，世界。")],
+    [("s", "Sys\n"), ("u", "\nnewline first"), ("a", " space "), ("u", "  two\n\n")],
+    [("u", "翻译："), ("a", "，标点"), ("u", "。")],
+    [("s", "<|extra_4|>"), ("u", "<｜hy_Assistant｜>x<|extra_0|><|eos|>")],
+    [("u", "a<｜hy_place▁holder▁no▁2｜>"), ("a", "<|startoftext|>"), ("u", "{% raw %}{{ x }}")],
+    [("u", "long " * 40), ("a", "é"), ("u", "\x00nul")],
+]
+
+
+def prompter(args):
+    """transformers' tokenizer with the model's chat template, and one that knows no added tokens."""
     from transformers import PreTrainedTokenizerFast
     fast = PreTrainedTokenizerFast(tokenizer_file=os.path.join(args.model, "tokenizer.json"))
     with open(os.path.join(args.model, "chat_template.jinja"), encoding="utf-8", newline="") as f:
         fast.chat_template = f.read()
-    plain = plain_tokenizer(args.model)
+    return fast, plain_tokenizer(args.model)
+
+
+def chat_ids(fast, plain, chat):
+    """Ids by apply_chat_template; where contents hold control tokens, which it would parse, by the template's text around
+    marks that stand for the contents, and these encoded as plain text.  Both are compared where there are none."""
+    marks = [dict(m, content=f"\ue000{i}\ue001" if m["content"] else "") for i, m in enumerate(chat)]
+    rest = fast.apply_chat_template(marks, add_generation_prompt=True, tokenize=False)
+    ids = []
+    for i, m in enumerate(chat):
+        if m["content"]:
+            before, rest = rest.split(f"\ue000{i}\ue001")
+            ids += fast.encode(before, add_special_tokens=False) + plain.encode(m["content"], add_special_tokens=False).ids
+    ids += fast.encode(rest, add_special_tokens=False)
+    if not any(t in m["content"] for m in chat for t in fast.get_added_vocab()):
+        assert ids == fast.apply_chat_template(chat, add_generation_prompt=True, return_dict=False), chat
+        return ids, 1
+    return ids, 0
+
+
+def requests():
+    """family, source, target, features, terms, context, style, text: every pair and source plain, some with features"""
+    for family in INSTRUCTIONS:
+        for src, tgt in PAIRS:
+            for source in SOURCES:
+                yield family, src, tgt, "", [], "", "", source
+    for family, features in FEATURES:
+        for src, tgt in PAIRS:
+            for n, (context, style, source) in enumerate(GIVEN):
+                yield (family, src, tgt, features, TERMS[:n + 1] if "T" in features else [],
+                       context if "C" in features else "", style if "S" in features else "", source)
+
+
+def prompts(args):
+    fast, plain = prompter(args)
     whole = 0
     with open(args.prompts, "w", encoding="ascii", newline="\n") as f:
         f.write(header(args.model))
-        for family, (chinese, english) in INSTRUCTIONS.items():
-            for src, tgt in PAIRS:
-                for source in SOURCES:
-                    zh = any(x.startswith("zh") or x == "yue" for x in (src, tgt))
-                    content = (chinese if zh else english).format(en=LANGS[tgt][0], zh=LANGS[tgt][1]) + source
-                    chat = [{"role": "user", "content": content}]
-                    if any(t in source for t in fast.get_added_vocab()):
-                        ids = fast.apply_chat_template([{"role": "user", "content": ""}], add_generation_prompt=True,
-                                                       return_dict=False)
-                        assert len(ids) == 3
-                        ids[2:2] = plain.encode(content, add_special_tokens=False).ids
-                    else:
-                        ids = fast.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
-                        whole += 1
-                    f.write("\t".join((family, src, tgt, source.encode().hex(), " ".join(map(str, ids)))) + "\n")
+        for family, src, tgt, features, terms, context, style, source in requests():
+            en = not any(x.startswith("zh") or x == "yue" for x in (src, tgt))
+            if features:
+                form = FEATURES[family, features][en]
+            else:
+                form = INSTRUCTIONS[family][en] + "{X}"
+            lines = "".join(a + BETWEEN[family, en] + b + "\n" for a, b in terms)
+            content = form.format(en=LANGS[tgt][0], zh=LANGS[tgt][1], T=lines, C=context, S=style, X=source)
+            ids, n = chat_ids(fast, plain, [{"role": "user", "content": content}])
+            whole += n
+            part = "".join(a + "\t" + b + "\n" for a, b in terms)
+            f.write("\t".join((family, src, tgt, part.encode().hex(), context.encode().hex(), style.encode().hex(),
+                               str(int("F" in features)), source.encode().hex(), " ".join(map(str, ids)))) + "\n")
     print(f"{whole} prompts through apply_chat_template as a whole")
+    return 0
+
+
+def chats(args):
+    fast, plain = prompter(args)
+    roles = {"s": "system", "u": "user", "a": "assistant"}
+    with open(args.chats, "w", encoding="ascii", newline="\n") as f:
+        f.write(header(args.model))
+        for name, template in (("small", fast.chat_template), ("7b", TEMPLATE_7B)):
+            fast.chat_template = template
+            for turns in CHATS:
+                chat = [{"role": roles[r], "content": c} for r, c in turns]
+                part = b"".join(b"%s %d\n%s" % (r.encode(), len(c.encode()), c.encode()) for r, c in turns)
+                text = fast.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+                ids = " ".join(map(str, chat_ids(fast, plain, chat)[0])) if name == "small" else "-"
+                f.write("\t".join((name, part.hex(), text.encode().hex(), ids)) + "\n")
     return 0
 
 
@@ -231,6 +358,7 @@ def main():
     p.add_argument("--write", metavar="FILE", help="write text vectors")
     p.add_argument("--count", type=int, default=2000, help="how many (default %(default)s)")
     p.add_argument("--prompts", metavar="FILE", help="write prompt vectors")
+    p.add_argument("--chats", metavar="FILE", help="write chat vectors")
     p.add_argument("--real", metavar="FILE", help="real text, one a line, to mix in")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
@@ -247,7 +375,9 @@ def main():
         return write(args, rnd, real)
     if args.prompts:
         return prompts(args)
-    p.error("one of --check N PROGRAM, --write, --prompts is needed")
+    if args.chats:
+        return chats(args)
+    p.error("one of --check N PROGRAM, --write, --prompts, --chats is needed")
 
 
 if __name__ == "__main__":

@@ -185,15 +185,21 @@ static void
 client_submit(fuzz_t *f, uint32_t lane, uint32_t len)
 {
     char        text[IN + 4];
-    uint32_t    slot;
+    uint32_t    i, slot;
     hymt_job_t  job;
 
     memset(&job, 0, sizeof(job));
     memset(text, 'a' + (int) lane, sizeof(text));
 
     job.flags = len % 2;
-    job.part[0] = text;
+    job.n_stop = len % (HYMT_JOB_STOPS + 2);
+
+    for (i = 0; i < HYMT_N_PARTS; i++) {
+        job.part[i] = text;
+    }
+
     job.part_len[0] = len % (IN + 4);
+    job.part_len[len % HYMT_N_PARTS] += len / 16;
 
     (void) hymt_client_submit(f->client[lane], &job, f, &slot, NULL);
 }
@@ -203,6 +209,7 @@ static void
 server_poll(fuzz_t *f)
 {
     char            buf[IN];
+    uint32_t        i, k;
     fuzz_job_t     *j;
     hymt_job_t      job;
     hymt_message_t  m;
@@ -223,7 +230,18 @@ server_poll(fuzz_t *f)
     must(!j->running);
 
     if (hymt_server_job(f->server, &m, &job, buf, NULL) == HYMT_OK) {
-        must(job.part_len[0] <= IN && job.part[0] == buf);
+        must(job.part[0] == buf && job.n_stop <= HYMT_JOB_STOPS);
+        must((job.flags & ~(uint32_t) HYMT_JOB_FLAGS) == 0);
+
+        for (i = 0; i < HYMT_N_PARTS; i++) {
+            must(job.part[i] >= buf && job.part[i] <= buf + IN);
+            must(job.part_len[i] <= buf + IN - job.part[i]);
+
+            for (k = 0; k < job.part_len[i]; k++) {
+                f->sum += (uint8_t) job.part[i][k];
+            }
+        }
+
         j->running = true;
         j->told = false;
         hymt_server_own(f->server, m.lane, m.slot, j);

@@ -644,6 +644,99 @@ test_failure(uint32_t depth, bool launch)
 }
 
 
+/* A backend that gives steps up on its own: bad luck, then a fault. */
+static void
+test_aborts(uint32_t depth)
+{
+    static seq_t  seqs[3];
+
+    uint32_t               i;
+    uint64_t               launched;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(depth);
+    engine = start(&p);
+
+    fake.abort_from = fake.launched + 5;
+    fake.abort_to = fake.launched + 11;
+
+    for (i = 0; i < 3; i++) {
+        fill_endless(&seqs[i], 5, 60);
+    }
+
+    hymt_engine_submit(engine, &seqs[0].s, &err);
+    is_int(wait_finished(engine, 1), 1, "depth %u: seven aborts in a row",
+           depth);
+    ok(fake.aborted >= 6 && is_right(&seqs[0])
+       && atomic_load(&seqs[0].s.finish) == HYMT_FINISH_LENGTH,
+       "change nothing");
+    is_int(state(engine), HYMT_ENGINE_READY, "the engine goes on");
+
+    fake.abort_from = fake.launched + 5;
+    fake.abort_to = UINT64_MAX;
+    launched = fake.launched;
+
+    for (i = 1; i < 3; i++) {
+        hymt_engine_submit(engine, &seqs[i].s, &err);
+    }
+
+    is_int(wait_finished(engine, 2), 2, "aborts without end: all end");
+    is_int(atomic_load(&seqs[1].s.finish), HYMT_FINISH_FAILED, "as failed");
+    is_int(state(engine), HYMT_ENGINE_FAILED, "the engine has failed");
+    has_str(hymt_engine_reason(engine), "gave up 8 steps in a row",
+            "and says why");
+    ok(fake.launched - launched < 20, "after %d steps",
+       (int) (fake.launched - launched));
+
+    hymt_engine_stop(engine);
+
+    p = params(depth);
+    fake.abort_to = UINT64_MAX;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "also in the self-test");
+    has_str(hymt_engine_reason(engine), "with no stop asked for",
+            "which says why");
+    hymt_engine_stop(engine);
+
+    is_int(fake.backends, 0, "the backend is gone");
+}
+
+
+/* A step all of whose sequences are canceled is no fault, however many. */
+static void
+test_cancels(void)
+{
+    static seq_t  seq;
+
+    uint32_t               i, n;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    engine = start(&p);
+    fake.ns_step = 4 * MS;
+
+    for (i = 0, n = 0; i < 40; i++) {
+        fill_endless(&seq, 5, 60);
+        hymt_engine_submit(engine, &seq.s, &err);
+
+        /* in the middle of its first step */
+
+        fake_sleep(2 * MS);
+        hymt_engine_cancel(engine, &seq.s);
+        n += wait_finished(engine, 1);
+    }
+
+    is_int(n, 40, "40 canceled one by one, %d of them within a step",
+           (int) fake.aborted);
+    is_int(state(engine), HYMT_ENGINE_READY, "the engine goes on");
+    hymt_engine_stop(engine);
+}
+
+
 static void
 test_idle(void)
 {
@@ -969,6 +1062,9 @@ main(void)
     test_failure(1, false);
     test_failure(2, true);
     test_failure(2, false);
+    test_aborts(1);
+    test_aborts(2);
+    test_cancels();
     test_idle();
     test_signals();
     test_pace();

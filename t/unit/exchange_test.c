@@ -123,6 +123,103 @@ test_round_trip(void)
 }
 
 
+/* every part at its place, whatever the others are, and lies about them */
+static void
+test_parts(void)
+{
+    char             buf[IN];
+    uint32_t         i, j, slot;
+    hymt_job_t       job, got;
+    hymt_slot_t     *s;
+    hymt_layout_t    l;
+    hymt_message_t   m;
+
+    static const char  *const parts[HYMT_N_PARTS] = {
+        "the text", "a context", "x\ty\n", "formal", "u 1\na",
+    };
+
+    set_up();
+    open_server();
+    open_client(0);
+    attach(0);
+    (void) hymt_layout(&sizes, &l);
+
+    for (i = 0; i < 1u << HYMT_N_PARTS; i++) {
+
+        memset(&job, 0, sizeof(job));
+        job.max_ratio = 1.5f;
+        job.flags = HYMT_JOB_FORMATTED | HYMT_JOB_LOOPS | 0x8000;
+        job.n_stop = i % (HYMT_JOB_STOPS + 1);
+
+        for (j = 0; j < job.n_stop; j++) {
+            job.stop[j] = 1000 + j;
+        }
+
+        for (j = 0; j < HYMT_N_PARTS; j++) {
+            if (i >> j & 1) {
+                job.part[j] = parts[j];
+                job.part_len[j] = (uint32_t) strlen(parts[j]);
+            }
+        }
+
+        (void) hymt_client_submit(client[0], &job, NULL, &slot, &err);
+        m = message();
+
+        if (hymt_server_job(server, &m, &got, buf, &err) != HYMT_OK
+            || got.max_ratio != job.max_ratio || got.n_stop != job.n_stop
+            || got.flags != (HYMT_JOB_FORMATTED | HYMT_JOB_LOOPS)
+            || memcmp(got.stop, job.stop, job.n_stop * sizeof(uint32_t)) != 0)
+        {
+            ok(false, "a job with parts %#x", i);
+        }
+
+        for (j = 0; j < HYMT_N_PARTS; j++) {
+            if (got.part_len[j] != job.part_len[j]
+                || memcmp(got.part[j], parts[j], got.part_len[j]) != 0)
+            {
+                ok(false, "part %u of %#x", j, i);
+            }
+        }
+
+        answer(&m, "");
+        (void) event(0);
+        hymt_client_slot_free(client[0], slot);
+    }
+
+    ok(true, "parts in all %u combinations", i);
+
+    job.n_stop = HYMT_JOB_STOPS + 1;
+    is_int(hymt_client_submit(client[0], &job, NULL, &slot, &err), HYMT_ERROR,
+           "too many end tokens");
+    has_str(err.text, "up to 8", "are refused");
+
+    /* two parts that are too long only together, then a lie about a count */
+
+    memset(&job, 0, sizeof(job));
+    memset(buf, 'x', sizeof(buf));
+    job.part[HYMT_PART_TEXT] = buf;
+    job.part[HYMT_PART_CHAT] = buf;
+    job.part_len[HYMT_PART_TEXT] = IN / 2;
+    job.part_len[HYMT_PART_CHAT] = IN / 2 + 1;
+    is_int(hymt_client_submit(client[0], &job, NULL, &slot, &err),
+           HYMT_TOO_LONG, "in_bytes bounds all parts together");
+
+    job.part_len[HYMT_PART_CHAT] = IN / 2;
+    is_int(hymt_client_submit(client[0], &job, NULL, &slot, &err), HYMT_OK,
+           "which may be as long");
+
+    s = hymt_slot(hymt_lane(&ex, &l, 0), &l, slot);
+    s->job.n_stop = HYMT_JOB_STOPS + 1;
+    m = message();
+    is_int(hymt_server_job(server, &m, &got, buf, &err), HYMT_ERROR,
+           "a count over the bound");
+    has_str(err.text, "claims 9 end tokens", "is a lie");
+    is_int(event(0).kind, HYMT_EVENT_EPOCH, "that closes the lane");
+
+    tear_down();
+}
+
+
 static void
 test_limits(void)
 {
@@ -714,6 +811,7 @@ main(void)
 {
     test_sizes();
     test_round_trip();
+    test_parts();
     test_limits();
     test_lanes_in_turn();
     test_cancel();

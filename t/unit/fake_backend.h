@@ -38,6 +38,12 @@ typedef struct {
     bool      batch_dependent;  /* logits change with the rows beside them */
     bool      chunk_dependent;  /* logits change with the rows before them */
     bool      abort_next;       /* the next collect() is HYMT_ABORTED */
+    uint64_t  abort_from;       /* and each from this step to that one */
+    uint64_t  abort_to;         /* 0: none */
+
+    /* the output instead of hashes: its bytes, then script_end, or again */
+    const char  *script;
+    uint32_t     script_end;    /* 0: again and again */
 
     /* the same, while it runs */
     _Atomic uint64_t  ns_step;  /* time a step takes */
@@ -494,6 +500,21 @@ fake_logits(hymt_backend_t *b, const fake_step_t *step,
 }
 
 
+static inline uint32_t
+fake_script(uint32_t n_out)
+{
+    size_t  len;
+
+    len = strlen(fake.script);
+
+    if (n_out >= len && fake.script_end != 0) {
+        return fake.script_end;
+    }
+
+    return (uint8_t) fake.script[n_out % len];
+}
+
+
 static inline void
 fake_run_seq(hymt_backend_t *b, fake_step_t *step, uint32_t i, float *logits)
 {
@@ -523,7 +544,9 @@ fake_run_seq(hymt_backend_t *b, fake_step_t *step, uint32_t i, float *logits)
     }
 
     if (seq->sample) {
-        s->last = (uint32_t) (fake_mix(h ^ s->key ^ seq->n_out) % b->vocab);
+        s->last = fake.script != NULL
+                  ? fake_script(seq->n_out)
+                  : (uint32_t) (fake_mix(h ^ s->key ^ seq->n_out) % b->vocab);
         step->sampled[i] = s->last;
     }
 }
@@ -570,7 +593,10 @@ fake_wanted(hymt_backend_t *b, const fake_step_t *step)
 {
     uint32_t  i, layer;
 
-    if (fake.abort_next) {
+    if (fake.abort_next
+        || (fake.launched >= fake.abort_from
+            && fake.launched <= fake.abort_to))
+    {
         fake.abort_next = false;
         return false;
     }

@@ -30,6 +30,8 @@ typedef struct {
     bool           done;
     uint32_t       slot;
     uint32_t       progress;     /* events */
+    uint32_t       first;        /* bytes at the first of them */
+    uint64_t       t_first;
     uint32_t       seen;         /* bytes at the last of them */
     bool           broken;       /* they were not whole UTF-8 */
     hymt_result_t  result;
@@ -48,6 +50,9 @@ typedef struct {
     uint64_t    seed;
     uint64_t    within_ms;
     float       top_p;
+    float       max_ratio;
+    uint32_t    stop;            /* 0: none */
+    const char *part[HYMT_N_PARTS];
 } ask_t;
 
 
@@ -183,10 +188,17 @@ take_event(uint32_t lane, const hymt_event_t *e)
     a = e->data;
     hymt_client_text(client[lane], e->slot, &text, &len);
     a->broken |= !hymt_utf8_check(text, len, NULL) || len < a->seen;
+    a->broken |= strncmp(a->text, text, a->seen) != 0;
     a->seen = len;
 
     if (e->kind == HYMT_EVENT_PROGRESS) {
-        a->progress++;
+        if (a->progress++ == 0) {
+            a->first = len;
+            a->t_first = hymt_now_ns();
+        }
+
+        memcpy(a->text, text, len);
+        a->text[len] = '\0';
         return;
     }
 
@@ -275,6 +287,7 @@ wait_done(answer_t *a)
 static answer_t *
 ask(ask_t q)
 {
+    uint32_t       i;
     uint64_t       end;
     hymt_job_t     job;
     answer_t      *a;
@@ -292,8 +305,19 @@ ask(ask_t q)
     job.sampling.repetition_penalty = 1;
     job.sampling.seed = q.seed;
     job.deadline_ns = q.within_ms ? hymt_now_ns() + q.within_ms * 1000000 : 0;
-    job.part[0] = q.text;
-    job.part_len[0] = q.len ? q.len : (uint32_t) strlen(q.text);
+    job.max_ratio = q.max_ratio;
+    job.stop[0] = q.stop;
+    job.n_stop = q.stop != 0;
+
+    q.part[HYMT_PART_TEXT] = q.text;
+
+    for (i = 0; i < HYMT_N_PARTS; i++) {
+        job.part[i] = q.part[i];
+        job.part_len[i] = q.part[i] ? (uint32_t) strlen(q.part[i]) : 0;
+    }
+
+    job.part_len[HYMT_PART_TEXT] = q.len ? q.len
+                                         : job.part_len[HYMT_PART_TEXT];
 
     end = hymt_now_ns() + PATIENCE * 1000000ull;
 
@@ -384,6 +408,25 @@ expect(const char *text, uint64_t seed, uint32_t max_tokens, char *want,
 
 
 static void
+refused(ask_t q, uint32_t code, const char *error)
+{
+    answer_t  *a;
+
+    a = ask(q);
+
+    if (!wait_done(a)) {
+        ok(false, "a wrong job is answered");
+        return;
+    }
+
+    is_int(a->result.code, code, "%s", error);
+    has_str(a->result.error, error, "the error says so");
+    is_int(a->result.text_len, 0, "no text");
+    free(a);
+}
+
+
+static void
 test_answer(void)
 {
     char       want[OUT + 1];
@@ -449,22 +492,240 @@ test_stream(void)
 }
 
 
+/* code points one by one, each when its last byte comes */
 static void
-refused(ask_t q, uint32_t code, const char *error)
+test_stream_first(void)
+{
+    uint64_t         start, late;
+    answer_t        *a;
+    struct timespec  ts = { .tv_nsec = 300000000 };
+
+    static const char  script[] = "l\xc3\xa9t\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd"
+                                  " \xf0\x9f\x98\x80 fin.";
+
+    fake.ns_step = 10000000;
+    fake.script = script;
+    fake.script_end = FIXTURE_EOS;
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
+
+    start = hymt_now_ns();
+    a = ask((ask_t) { .text = "Summer.", .flags = HYMT_JOB_STREAM });
+    ok(wait_done(a), "a streaming job is answered");
+    is_str(a->text, script, "with its text");
+    is_int(a->result.finish, HYMT_FINISH_STOP, "to its end");
+    ok(a->first >= 1 && a->first <= 5, "its first progress is its first"
+       " letters (%u bytes)", a->first);
+    ok(a->progress >= 4 && a->progress <= 18, "no progress without text (%u"
+       " events)", a->progress);
+    ok(!a->broken, "whole code points, each a beginning of the next");
+
+    late = a->t_first - start;
+    ok(late >= a->result.first_ns, "not before the first token");
+    printf("# first token after %u us, first text seen %u us later\n",
+           (uint32_t) (a->result.first_ns / 1000),
+           (uint32_t) ((late - a->result.first_ns) / 1000));
+    free(a);
+
+    /* a reader that sleeps finds one event and all there is, costs nobody */
+
+    fake.script = "abcdefghijklmnopqrstuvwxyz0123456789";
+    fake.script_end = 0;
+    fake.ns_step = 2000000;
+    a = ask((ask_t) { .text = "x", .flags = HYMT_JOB_STREAM,
+                      .max_tokens = 120 });
+
+    while (a->progress == 0 && !a->done) {
+        turn();
+    }
+
+    a->progress = 0;
+    nanosleep(&ts, NULL);
+    ok(wait_done(a), "it ends while its reader sleeps");
+    ok(a->progress <= 1, "one event waits at most (%u)", a->progress);
+    is_int(strlen(a->text), 120, "and all of the text");
+    ok(!a->broken, "in order");
+    free(a);
+
+    tear_down();
+}
+
+
+static void
+test_parts(void)
+{
+    char       prompt[1024];
+    answer_t  *a;
+
+    fake.script = "ok";
+    fake.script_end = FIXTURE_EOS;
+    set_up(dir);
+
+    a = ask((ask_t) { .text = "Hi", .tgt = fr,
+                      .part[HYMT_PART_CONTEXT] = "By the river.\n",
+                      .part[HYMT_PART_TERMS] = "bank\trive\nbus\tcar\n" });
+    (void) wait_done(a);
+    strcpy(prompt, "参考下面的翻译：\nbank 翻译成 rive\nbus 翻译成 car\n\n"
+           "By the river.\n\n参考上面的信息，把下面的文本翻译成法语，"
+           "注意不需要翻译上文，也不要额外解释：\nHi\n");
+    is_int(a->result.code, HYMT_RESULT_OK, "terms and context");
+    is_int(a->result.prompt_tokens, strlen(prompt) + 3, "are in the prompt");
+    is_str(a->text, "ok", "and answered");
+    free(a);
+
+    a = ask((ask_t) { .text = "", .tgt = 99,
+                      .part[HYMT_PART_CHAT] = "u 2\nHia 2\nHou 5\nThen?" });
+    (void) wait_done(a);
+    is_int(a->result.code, HYMT_RESULT_OK, "a chat, whatever the languages");
+    is_int(a->result.prompt_tokens, 1 + 3 + 4 + 6 + 1, "is all of the prompt");
+    free(a);
+
+    refused((ask_t) { .text = "x", .part[HYMT_PART_STYLE] = "formal" },
+            HYMT_RESULT_BAD_INPUT, "mt1.5 have no prompt for style");
+    refused((ask_t) { .text = "x", .part[HYMT_PART_TERMS] = "a\tb" },
+            HYMT_RESULT_BAD_INPUT, "term 1 is not");
+    refused((ask_t) { .text = "x", .part[HYMT_PART_TERMS] = "a\tb\x01\n" },
+            HYMT_RESULT_BAD_INPUT, "term 1 has a control character");
+    refused((ask_t) { .text = "x", .part[HYMT_PART_CONTEXT] = "\xff" },
+            HYMT_RESULT_BAD_INPUT, "UTF-8 at byte 0 of the context");
+    refused((ask_t) { .text = "x", .part[HYMT_PART_CHAT] = "u 2\nHi" },
+            HYMT_RESULT_BAD_INPUT, "a chat brings its own prompt");
+    refused((ask_t) { .text = "", .part[HYMT_PART_CHAT] = "u 2\nHi",
+                      .flags = HYMT_JOB_FORMATTED },
+            HYMT_RESULT_BAD_INPUT, "a chat brings its own prompt");
+    refused((ask_t) { .text = "", .part[HYMT_PART_CHAT] = "u 3\nHi" },
+            HYMT_RESULT_BAD_INPUT, "message 1 is not");
+    refused((ask_t) { .text = "",
+                      .part[HYMT_PART_CHAT] = "s 2\nHiu 2\nHi" },
+            HYMT_RESULT_BAD_INPUT, "message 1 can't be told to the model");
+    refused((ask_t) { .text = "x", .max_ratio = NAN },
+            HYMT_RESULT_BAD_INPUT, "max_ratio nan is not between");
+    refused((ask_t) { .text = "x", .max_ratio = -1 },
+            HYMT_RESULT_BAD_INPUT, "max_ratio -1 is not between");
+    refused((ask_t) { .text = "x", .max_ratio = 1e9f },
+            HYMT_RESULT_BAD_INPUT, "is not between 0 and 100");
+
+    tear_down();
+}
+
+
+static void
+test_ends(void)
 {
     answer_t  *a;
 
-    a = ask(q);
+    fake.script = "one, two; three";
+    fake.script_end = FIXTURE_EOS;
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
 
-    if (!wait_done(a)) {
-        ok(false, "a wrong job is answered");
-        return;
+    a = ask((ask_t) { .text = "x", .stop = ';' });
+    (void) wait_done(a);
+    is_str(a->text, "one, two", "a job's own end token ends it");
+    is_int(a->result.finish, HYMT_FINISH_STOP, "as a stop");
+    free(a);
+
+    a = ask((ask_t) { .text = "x", .stop = 4000000000 });
+    (void) wait_done(a);
+    is_str(a->text, "one, two; three", "one that never comes does not");
+    free(a);
+
+    fake.script = "<target>a <s1>b</s1></target>";
+    a = ask((ask_t) { .text = "x <s1>y</s1>",
+                      .flags = HYMT_JOB_FORMATTED | HYMT_JOB_STREAM });
+    (void) wait_done(a);
+    is_str(a->text, "a <s1>b</s1>", "a formatted text is unwrapped");
+    is_int(a->result.text_len, 12, "its length too");
+    is_int(a->progress, 0, "nothing was shown before");
+    free(a);
+
+    tear_down();
+}
+
+
+static void
+test_caps(void)
+{
+    int        th;
+    size_t     i;
+    answer_t  *a;
+
+    const struct {
+        float     ratio;
+        bool      thai;
+        uint32_t  want;
+    } cases[] = {
+        { 0, false, 4 * 20 + 128 },
+        { 0, true, 8 * 20 + 128 },
+        { 0.5f, true, 10 + 128 },
+        { 2.5f, false, 50 + 128 },
+    };
+
+    th = hymt_lang_find("th", 2);
+    fake.script = "abcdefghijklmnopqrstuvwxyz";
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
+
+    for (i = 0; i < hymt_nelts(cases); i++) {
+        a = ask((ask_t) { .text = "twenty bytes of text",
+                          .tgt = cases[i].thai ? th : fr,
+                          .max_ratio = cases[i].ratio,
+                          .flags = HYMT_JOB_LOOPS });
+        (void) wait_done(a);
+        is_int(a->result.completion_tokens, cases[i].want,
+               "a cap of %g tokens for each of the text's",
+               (double) cases[i].ratio);
+        is_int(a->result.finish, HYMT_FINISH_LENGTH, "and that is said");
+        free(a);
     }
 
-    is_int(a->result.code, code, "%s", error);
-    has_str(a->result.error, error, "the error says so");
-    is_int(a->result.text_len, 0, "no text");
-    free(a);
+    tear_down();
+}
+
+
+static void
+test_loops(void)
+{
+    uint32_t   i;
+    answer_t  *a[3], *b;
+
+    fake.script = "ha ";
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
+
+    for (i = 0; i < 3; i++) {
+        fake.ns_step = i * 500000;
+        a[i] = ask((ask_t) { .text = "What do you say?",
+                             .flags = i == 1 ? HYMT_JOB_STREAM : 0 });
+        (void) wait_done(a[i]);
+    }
+
+    is_int(a[0]->result.code, HYMT_RESULT_OK, "an output that loops");
+    is_int(a[0]->result.finish, HYMT_FINISH_LOOP, "ends as a loop");
+    ok(a[0]->result.completion_tokens >= 33
+       && a[0]->result.completion_tokens < 60, "soon (%u tokens)",
+       a[0]->result.completion_tokens);
+    is_int(a[0]->result.text_len, a[0]->result.completion_tokens,
+           "with the text so far");
+    is_str(a[1]->text, a[0]->text, "at the same place, streaming");
+    is_str(a[2]->text, a[0]->text, "or slow");
+
+    b = ask((ask_t) { .text = "What do you say?", .flags = HYMT_JOB_LOOPS });
+    (void) wait_done(b);
+    is_int(b->result.finish, HYMT_FINISH_LENGTH, "unless that is asked for");
+    free(b);
+
+    b = ask((ask_t) { .text = "hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi"
+                              " hi hi hi hi", .max_tokens = 66 });
+    (void) wait_done(b);
+    is_int(b->result.finish, HYMT_FINISH_LENGTH, "or the text repeats too");
+    free(b);
+
+    for (i = 0; i < 3; i++) {
+        free(a[i]);
+    }
+
+    tear_down();
 }
 
 
@@ -920,6 +1181,11 @@ main(void)
 
     test_answer();
     test_stream();
+    test_stream_first();
+    test_parts();
+    test_ends();
+    test_caps();
+    test_loops();
     test_refusals();
     test_languages();
     test_longest();

@@ -26,26 +26,33 @@ test_declaration(void)
         hymt_family_t   family;
         int             n_languages;
         bool            greedy;
+        uint32_t        features;
     } cases[] = {
         { "{\"family\": \"mt2\", \"languages\": [\"en\", \"zh\"],"
-          " \"greedy\": true}", NULL, HYMT_FAMILY_MT2, 2, true },
-        { "{}", NULL, HYMT_FAMILY_MT15, 38, false },
-        { "{\"family\": \"auto\"}", NULL, HYMT_FAMILY_MT15, 38, false },
+          " \"greedy\": true}", NULL, HYMT_FAMILY_MT2, 2, true, 0xf },
+        { "{}", NULL, HYMT_FAMILY_MT15, 38, false, 0xf },
+        { "{\"family\": \"auto\"}", NULL, HYMT_FAMILY_MT15, 38, false, 0xf },
         { "{\"languages\": [\"zh-TW\", \"zh-Hant\"]}", NULL, HYMT_FAMILY_MT15,
-          1, false },
-        { "{\"family\": \"mt3\"}", "family \"mt3\"", 0, 0, 0 },
-        { "{\"family\": \"MT2\"}", "family \"MT2\"", 0, 0, 0 },
-        { "{\"family\": 2}", "family 2", 0, 0, 0 },
-        { "{\"greedy\": \"yes\"}", "greedy \"yes\"", 0, 0, 0 },
-        { "{\"languages\": \"en\"}", "languages \"en\"", 0, 0, 0 },
-        { "{\"languages\": []}", "languages []", 0, 0, 0 },
+          1, false, 0xf },
+        { "{\"features\": []}", NULL, HYMT_FAMILY_MT15, 38, false, 0 },
+        { "{\"features\": [\"style\", \"terms\"]}", NULL, HYMT_FAMILY_MT15, 38,
+          false, HYMT_FEATURE_TERMS | HYMT_FEATURE_STYLE },
+        { "{\"family\": \"mt3\"}", "family \"mt3\"", 0, 0, 0, 0 },
+        { "{\"family\": \"MT2\"}", "family \"MT2\"", 0, 0, 0, 0 },
+        { "{\"family\": 2}", "family 2", 0, 0, 0, 0 },
+        { "{\"greedy\": \"yes\"}", "greedy \"yes\"", 0, 0, 0, 0 },
+        { "{\"languages\": \"en\"}", "languages \"en\"", 0, 0, 0, 0 },
+        { "{\"languages\": []}", "languages []", 0, 0, 0, 0 },
         { "{\"languages\": [\"en\", \"xx\"]}", "\"xx\" is not a code", 0, 0,
-          0 },
-        { "{\"languages\": [\"en\", 7]}", "7 is not a code", 0, 0, 0 },
-        { "{\"famly\": \"mt2\"}", "unknown key \"famly\"", 0, 0, 0 },
-        { "{\"greedy\": true, \"greedy\": true}", "line 1", 0, 0, 0 },
-        { "[]", "JSON object", 0, 0, 0 },
-        { "{", "line 1", 0, 0, 0 },
+          0, 0 },
+        { "{\"languages\": [\"en\", 7]}", "7 is not a code", 0, 0, 0, 0 },
+        { "{\"famly\": \"mt2\"}", "unknown key \"famly\"", 0, 0, 0, 0 },
+        { "{\"features\": \"terms\"}", "features \"terms\"", 0, 0, 0, 0 },
+        { "{\"features\": [\"wit\"]}", "none of terms, context", 0, 0, 0, 0 },
+        { "{\"features\": [\"terms\", 1]}", "features: 1", 0, 0, 0, 0 },
+        { "{\"greedy\": true, \"greedy\": true}", "line 1", 0, 0, 0, 0 },
+        { "[]", "JSON object", 0, 0, 0, 0 },
+        { "{", "line 1", 0, 0, 0, 0 },
     };
 
     fixture_dir(dir);
@@ -70,6 +77,7 @@ test_declaration(void)
         is_int(__builtin_popcountll(p.languages), cases[i].n_languages,
                "how many languages");
         is_int(p.greedy, cases[i].greedy, "greedy");
+        is_int(p.features, cases[i].features, "what it was trained for");
     }
 
     fixture_write(dir, "hymt.json", "{\"family\": \"mt1\"}");

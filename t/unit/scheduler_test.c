@@ -16,6 +16,7 @@ typedef struct seq_s {
     uint64_t        begun_at;    /* step of admission */
     uint64_t        first_at;    /* step of its first token */
     uint32_t        rows_ahead;  /* prompt rows to go at admission, with own */
+    uint32_t        room;        /* fewest prompt rows a step had since then */
     struct seq_s   *next;        /* of all that are out */
 } seq_t;
 
@@ -34,7 +35,7 @@ typedef struct {
     uint64_t              steps;
     hymt_batch_t          batch;     /* of the last plan */
     uint32_t              decode;    /* its decode rows */
-    uint32_t              ended[5];  /* by finish */
+    uint32_t              ended[HYMT_FINISH_FAILED + 1];  /* by finish */
     bool                  check_bound;
     char                  fault[256];
 } rig_t;
@@ -127,6 +128,7 @@ rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
     seq->s.out = calloc(max_new, 4);
     seq->s.sampling.seed = roll(1000);
     seq->number = rig->n_added++;
+    seq->room = UINT32_MAX;
 
     if (hymt_sched_add(rig->sched, &seq->s, &err) != HYMT_OK) {
         rig_fault(rig, "add: %s", err.text);
@@ -179,18 +181,17 @@ rig_check_output(rig_t *rig, seq_t *seq)
 
 
 /*
- * The oldest prompt gets half of the budget at least (or, with a budget of
- * one, every other step), so those ahead bound the steps to the first token.
+ * The oldest prompt gets half of what prompts may have at least (or, where that
+ * is one row, every other step's), so those ahead bound the steps to the first
+ * token.
  */
 static void
 rig_check_bound(rig_t *rig, seq_t *seq)
 {
-    uint32_t  budget;
     uint64_t  bound;
 
-    budget = hymt_min(rig->p.budget_mixed, rig->p.budget_prefill);
-    bound = budget < 2 ? 2 * (uint64_t) seq->rows_ahead
-                       : seq->rows_ahead / (budget / 2);
+    bound = seq->room < 2 ? 2 * (uint64_t) seq->rows_ahead
+                          : seq->rows_ahead / (seq->room / 2);
     bound += 2 * rig->p.max_batch + rig->p.depth;
 
     if (rig->check_bound && seq->first_at - seq->begun_at > bound) {
@@ -268,10 +269,11 @@ rig_begin(void *data, hymt_seq_t *s)
 }
 
 
-/* The prompt rows keep their budget. */
+/* The prompt rows keep their budget, and the step its limit. */
 static void
 rig_check_plan(rig_t *rig)
 {
+    seq_t                   *seq;
     uint32_t                 i, prompt, budget;
     const hymt_batch_seq_t  *row;
 
@@ -288,8 +290,16 @@ rig_check_plan(rig_t *rig)
 
     budget = rig->decode ? rig->p.budget_mixed : rig->p.budget_prefill;
 
+    budget = hymt_min(budget, rig->p.max_rows - rig->decode);
+
     if (prompt > budget) {
         rig_fault(rig, "%u prompt rows, budget %u", prompt, budget);
+    }
+
+    for (seq = rig->out; seq != NULL; seq = seq->next) {
+        if (seq->begun_at && seq->first_at == 0) {
+            seq->room = hymt_min(seq->room, budget);
+        }
     }
 }
 
@@ -684,6 +694,44 @@ test_budget_of_one(void)
 }
 
 
+/* Where decode rows leave one row of max_rows, a prompt has it. */
+static void
+test_room_of_one(void)
+{
+    rig_t                rig;
+    seq_t               *late;
+    uint32_t             i;
+    hymt_sched_params_t  p;
+
+    rng = 10;
+    p = small;
+    p.max_batch = 4;
+    p.max_rows = 4;
+    rig_open(&rig, p);
+    rig.check_bound = true;
+
+    for (i = 0; i < 3; i++) {
+        rig_add_endless(&rig, 1, 100);
+    }
+
+    rig_step(&rig);
+    late = rig_add_endless(&rig, 20, 4);
+
+    for (i = 0; late->s.n_out == 0 && rig_step(&rig); i++) {
+        if (rig.batch.n_rows != 4) {
+            rig_fault(&rig, "a step of %u rows", rig.batch.n_rows);
+        }
+    }
+
+    is_int(i, 20, "beside three that decode, a prompt needs a step a row");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "each in a full step");
+    rig_close(&rig);
+}
+
+
 static void
 test_cancel(uint32_t depth)
 {
@@ -929,6 +977,7 @@ main(int argc, char **argv)
     test_arrival_order();
     test_fair_chunks();
     test_budget_of_one();
+    test_room_of_one();
     test_cancel(1);
     test_cancel(2);
     test_abort(1);
