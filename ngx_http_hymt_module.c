@@ -458,14 +458,17 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                                       "\"hymt_timeout\" must not be zero");
     }
 
-    if (conf->owner != NULL && conf->cors != NULL) {
+    if ((conf->owner != NULL || conf->glossaries != NULL)
+        && conf->cors != NULL)
+    {
         origin = conf->cors->elts;
 
         if (origin->len == 1) {
             return ngx_http_hymt_conflict(cf, clcf,
                                           "\"hymt_cors *\" does not go with"
-                                          " \"hymt_owner\": what belongs to"
-                                          " somebody is not for every page;"
+                                          " \"hymt_owner\" and"
+                                          " \"hymt_glossaries\": what belongs"
+                                          " to somebody is not for every page;"
                                           " name origins");
         }
     }
