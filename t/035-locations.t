@@ -93,7 +93,8 @@ Datei
         error_page 504 = @p;
     }
     location @p {
-        proxy_pass http://127.0.0.1:$TEST_NGINX_SERVER_PORT/t2;
+        rewrite ^ /t2 break;
+        proxy_pass http://127.0.0.1:$TEST_NGINX_SERVER_PORT;
     }
     location = /t2 { hymt_translate demo; }
 --- request eval
@@ -202,6 +203,7 @@ body_too_large
 --- raw_request eval
 "POST /t HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
 . "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+--- shutdown
 --- error_code: 413
 --- response_body_like chomp
 body_too_large

@@ -92,6 +92,10 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
                    @wait), 2, 'queue: those in line are served');
     close $_ for @wait;
 
+    ok($s->wait_until(5, sub {
+        $s->get('/status')->{json}{models}[0]{queue}{in_flight} == 0
+    }), 'queue: empty once more');
+
     # a window of one leaves room for others
 
     my $slow = $s->open($s->http_json('/narrow', texts(100)));
