@@ -303,6 +303,7 @@ void
 hymt_engine_cancel(hymt_engine_t *engine, hymt_seq_t *seq)
 {
     __atomic_store_n(&seq->canceled, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&engine->cancels, 1, memory_order_release);
     hymt_engine_wake(engine);
 }
 

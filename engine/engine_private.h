@@ -64,6 +64,7 @@ struct hymt_engine_s {
     int                         wake_fd;
     _Atomic uint32_t            asleep;
     _Atomic uint32_t            armed;
+    _Atomic uint32_t            cancels;    /* raised so far; may wrap */
 
     /* owner */
     uint32_t                    n_out;      /* sequences not yet back */
@@ -79,6 +80,7 @@ struct hymt_engine_s {
     uint32_t                    n_open;     /* steps in flight */
     uint32_t                    n_aborts;   /* in a row, without a cause */
     uint64_t                    last_end;   /* of a step */
+    uint32_t                    cancels_seen;
 };
 
 

@@ -482,7 +482,12 @@ hymt_engine_end(hymt_engine_t *engine)
 static void
 hymt_engine_take_inbox(hymt_engine_t *engine)
 {
+    uint32_t     cancels;
     hymt_seq_t  *seq;
+
+    /* read first: what was canceled by then is in the inbox, or was before */
+
+    cancels = atomic_load_explicit(&engine->cancels, memory_order_acquire);
 
     while ((seq = hymt_spsc_pop(&engine->inbox)) != NULL) {
 
@@ -495,6 +500,11 @@ hymt_engine_take_inbox(hymt_engine_t *engine)
         seq->ended = HYMT_FINISH_FAILED;
         hymt_engine_publish(engine, seq);
         hymt_engine_ring(engine);
+    }
+
+    if (cancels != engine->cancels_seen && engine->sched != NULL) {
+        engine->cancels_seen = cancels;
+        hymt_sched_cancels(engine->sched);
     }
 }
 

@@ -61,7 +61,11 @@ hymt_glossary_limits(const hymt_glossary_limits_t *limits)
 {
     hymt_glossary_limits_t  l;
 
-    l = limits == NULL ? (hymt_glossary_limits_t) { 0 } : *limits;
+    memset(&l, 0, sizeof(l));
+
+    if (limits != NULL) {
+        l = *limits;
+    }
 
     l.count = l.count == 0 ? 1000 : l.count;
     l.entries = l.entries == 0 ? 10000 : l.entries;

@@ -60,6 +60,7 @@ struct hymt_sched_s {
 
     hymt_seq_list_t       waiting;
     uint32_t              n_waiting;
+    bool                  cancels;     /* among those waiting, maybe */
     hymt_seq_list_t       news;
 
     hymt_plan_t           plans[HYMT_SCHED_DEPTH];
@@ -79,7 +80,9 @@ static hymt_status_t hymt_sched_check(const hymt_sched_params_t *params,
     hymt_error_t *err);
 static hymt_status_t hymt_sched_alloc(hymt_sched_t *sched, hymt_error_t *err);
 
-static void hymt_sched_drop_canceled(hymt_sched_t *sched);
+static void hymt_sched_drop_running(hymt_sched_t *sched);
+static void hymt_sched_drop_waiting(hymt_sched_t *sched);
+static void hymt_sched_drop(hymt_sched_t *sched, hymt_seq_t *seq);
 static void hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin,
     void *data);
 static void hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch);
@@ -298,6 +301,13 @@ hymt_sched_budget(hymt_sched_t *sched, uint32_t mixed, uint32_t prefill)
 }
 
 
+void
+hymt_sched_cancels(hymt_sched_t *sched)
+{
+    sched->cancels = true;
+}
+
+
 hymt_status_t
 hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data,
     hymt_batch_t *batch)
@@ -317,7 +327,12 @@ hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data,
     memset(batch, 0, sizeof(hymt_batch_t));
     batch->seqs = sched->seqs;
 
-    hymt_sched_drop_canceled(sched);
+    hymt_sched_drop_running(sched);
+
+    if (sched->cancels) {
+        hymt_sched_drop_waiting(sched);
+    }
+
     hymt_sched_admit(sched, begin, data);
 
     /* opened first: what plans rows adds to the newest open plan */
@@ -344,11 +359,10 @@ hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data,
 
 
 static void
-hymt_sched_drop_canceled(hymt_sched_t *sched)
+hymt_sched_drop_running(hymt_sched_t *sched)
 {
-    uint32_t          i;
-    hymt_seq_t       *seq;
-    hymt_seq_list_t   waiting;
+    uint32_t     i;
+    hymt_seq_t  *seq;
 
     for (i = 0; i < sched->n_order; i++) {
         seq = sched->slots[sched->order[i]].seq;
@@ -359,21 +373,38 @@ hymt_sched_drop_canceled(hymt_sched_t *sched)
     }
 
     hymt_sched_compact(sched);
+}
 
+
+static void
+hymt_sched_drop_waiting(hymt_sched_t *sched)
+{
+    hymt_seq_t       *seq;
+    hymt_seq_list_t   waiting;
+
+    sched->cancels = false;
     waiting = sched->waiting;
     memset(&sched->waiting, 0, sizeof(hymt_seq_list_t));
 
     while ((seq = hymt_seq_list_pop(&waiting)) != NULL) {
 
         if (hymt_seq_is_canceled(seq)) {
-            sched->n_waiting--;
-            seq->ended = HYMT_FINISH_CANCELED;
-            hymt_sched_tell(sched, seq);
+            hymt_sched_drop(sched, seq);
             continue;
         }
 
         hymt_seq_list_push(&sched->waiting, seq);
     }
+}
+
+
+/* A canceled one that has been taken out of the waiting line. */
+static void
+hymt_sched_drop(hymt_sched_t *sched, hymt_seq_t *seq)
+{
+    sched->n_waiting--;
+    seq->ended = HYMT_FINISH_CANCELED;
+    hymt_sched_tell(sched, seq);
 }
 
 
@@ -388,6 +419,13 @@ hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data)
     while (sched->waiting.first != NULL && sched->n_free_slots > 0) {
 
         seq = sched->waiting.first;
+
+        if (hymt_seq_is_canceled(seq)) {
+            hymt_seq_list_pop(&sched->waiting);
+            hymt_sched_drop(sched, seq);
+            continue;
+        }
+
         slot = sched->free_slots[sched->n_free_slots - 1];
         s = &sched->slots[slot];
 

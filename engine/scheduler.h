@@ -56,7 +56,10 @@ typedef struct hymt_seq_s {
     uint32_t          n_stop;     /* 0: stop is not looked at */
     void             *owner;
 
-    /* raised by the owner at any time; seen at the next step */
+    /*
+     * raised by the owner at any time, with hymt_engine_cancel(); seen at the
+     * next step
+     */
     volatile int      canceled;
 
     /* tokens valid in out: published with release, read with acquire */
@@ -122,6 +125,14 @@ hymt_status_t hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq,
 
 /* Prompt rows of the following plans; clamped to [1, max_rows]. */
 void hymt_sched_budget(hymt_sched_t *sched, uint32_t mixed, uint32_t prefill);
+
+
+/*
+ * Says that flags have been raised in sequences that may be waiting: the next
+ * plan() looks at the whole line, which costs a cache miss for each.  What
+ * runs, and the first in line before it is admitted, every plan() looks at.
+ */
+void hymt_sched_cancels(hymt_sched_t *sched);
 
 
 /*

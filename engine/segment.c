@@ -248,7 +248,7 @@ hymt_segment_long(hymt_cutting_t *c, uint32_t end)
 
     n = 0;
 
-    /* forward only: a seek would run ICU's dictionary over a whole text again */
+    /* forward only: a seek would run the dictionary over a whole text again */
 
     while (rc == HYMT_OK && end - c->start > c->limit) {
         next = ubrk_next(seg->line);

@@ -81,6 +81,9 @@ bool hymt_has_letter(const char *text, size_t len);
 /* zh, zh-Hant, yue, ja: no spaces between sentences */
 bool hymt_lang_unspaced(int lang);
 
+/* those, and th, km, my, bo: no spaces between words */
+bool hymt_lang_wordless(int lang);
+
 /* whether c belongs to a script written without spaces between words */
 bool hymt_char_unspaced(int32_t c);
 

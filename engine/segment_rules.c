@@ -346,6 +346,22 @@ hymt_lang_unspaced(int lang)
 
 
 bool
+hymt_lang_wordless(int lang)
+{
+    const char  *code;
+
+    if (lang == HYMT_LANG_NONE) {
+        return false;
+    }
+
+    code = hymt_langs[lang].code;
+
+    return hymt_lang_unspaced(lang)
+           || hymt_listed(" th km my bo ", code, strlen(code));
+}
+
+
+bool
 hymt_char_unspaced(int32_t c)
 {
     UErrorCode  e;

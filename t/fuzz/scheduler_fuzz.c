@@ -277,6 +277,7 @@ fuzz_call(fuzz_t *f)
         seq = f->seqs[n / 8];
         if (seq != NULL) {
             seq->canceled = 1;
+            hymt_sched_cancels(f->sched);
         }
 
         break;

@@ -540,7 +540,11 @@ test_stream_first(void)
     }
 
     a->progress = 0;
-    nanosleep(&ts, NULL);
+
+    do {
+        nanosleep(&ts, NULL);
+    } while (info().running != 0);
+
     ok(wait_done(a), "it ends while its reader sleeps");
     ok(a->progress <= 1, "one event waits at most (%u)", a->progress);
     is_int(strlen(a->text), 120, "and all of the text");

@@ -141,6 +141,14 @@ rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
 }
 
 
+static void
+rig_cancel(rig_t *rig, seq_t *seq)
+{
+    __atomic_store_n(&seq->s.canceled, 1, __ATOMIC_RELAXED);
+    hymt_sched_cancels(rig->sched);
+}
+
+
 /* The output is what the sequence gives alone, and ends where it should. */
 static void
 rig_check_output(rig_t *rig, seq_t *seq)
@@ -610,7 +618,7 @@ test_arrival_order(void)
     is_int(hymt_sched_waiting(rig.sched), 2,
            "and holds back the third, which would");
 
-    __atomic_store_n(&late->s.canceled, 1, __ATOMIC_RELAXED);
+    rig_cancel(&rig, late);
     rig_step(&rig);
     is_int(hymt_sched_running(rig.sched), 2, "canceled, it lets it pass");
     is_int(rig.ended[HYMT_FINISH_CANCELED], 1, "and ends as canceled");
@@ -751,7 +759,7 @@ test_cancel(uint32_t depth)
         rig_step(&rig);
     }
 
-    __atomic_store_n(&a->s.canceled, 1, __ATOMIC_RELAXED);
+    rig_cancel(&rig, a);
     rig_step(&rig);
     is_int(rig.ended[HYMT_FINISH_CANCELED], 1,
            "depth %u: seen at the next step", depth);
@@ -773,6 +781,46 @@ test_cancel(uint32_t depth)
 
     is_str(rig.fault, "", "all is right");
     is_int(rig.ended[HYMT_FINISH_LENGTH], 1, "the other ended by length");
+    rig_close(&rig);
+}
+
+
+static void
+test_cancel_waiting(void)
+{
+    rig_t                rig;
+    uint32_t             i;
+    seq_t               *seqs[4];
+    hymt_sched_params_t  p;
+
+    rng = 11;
+    p = small;
+    p.max_batch = 1;
+    rig_open(&rig, p);
+
+    for (i = 0; i < 4; i++) {
+        seqs[i] = rig_add_endless(&rig, 5, 20);
+    }
+
+    rig_step(&rig);
+    is_int(hymt_sched_waiting(rig.sched), 3, "three wait");
+
+    rig_cancel(&rig, seqs[2]);
+    rig_step(&rig);
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 1,
+           "one canceled in the middle of the line is seen at the next step");
+    is_int(hymt_sched_waiting(rig.sched), 2, "and has left it");
+
+    /* nobody has said so: it is seen when its turn comes */
+
+    __atomic_store_n(&seqs[1]->s.canceled, 1, __ATOMIC_RELAXED);
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 2, "a flag alone is enough");
+    is_int(rig.n_begun, 2, "not to be admitted");
+    is_int(rig.ended[HYMT_FINISH_LENGTH], 2, "the others ended by length");
+    is_str(rig.fault, "", "all is right");
     rig_close(&rig);
 }
 
@@ -904,7 +952,7 @@ random_events(rig_t *rig, uint32_t cancels, uint32_t aborts)
 
     for (seq = rig->out; cancels && seq != NULL; seq = seq->next) {
         if (roll(cancels) == 0) {
-            __atomic_store_n(&seq->s.canceled, 1, __ATOMIC_RELAXED);
+            rig_cancel(rig, seq);
         }
     }
 
@@ -980,6 +1028,7 @@ main(int argc, char **argv)
     test_room_of_one();
     test_cancel(1);
     test_cancel(2);
+    test_cancel_waiting();
     test_abort(1);
     test_abort(2);
     test_drop_all(1);

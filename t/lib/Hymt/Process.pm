@@ -190,7 +190,7 @@ sub alive {
 }
 
 
-# Ends it and waits: QUIT (or the signal given), TERM after `limit` seconds (10),
+# Ends it and waits: QUIT (or the signal given), TERM after `limit` (10) seconds,
 # KILL after 5 more.  Returns the seconds the first signal took, or undef where
 # it needed more.
 sub stop {

@@ -50,7 +50,7 @@ use Hymt::Http qw(connect_to exchange exchange_many parse_response free_port);
 use Hymt::Process;
 
 
-# Options: conf (text), log_level ("info"), timeout of a request in seconds (20).
+# Options: conf (text), log_level ("info"), timeout of a request, seconds (20).
 sub new {
     my ($class, %o) = @_;
 
@@ -173,7 +173,7 @@ sub start {
 }
 
 
-# Stops it with a signal (QUIT) within `limit` seconds (10): the seconds it took,
+# Stops it with a signal (QUIT) within `limit` (10) seconds: what it took, and
 # undef where it needed more than that signal.
 sub stop {
     my ($self, $signal, $limit) = @_;

@@ -2,7 +2,7 @@ package Test::Nginx::Checks;
 
 # What a block of a declarative test may expect, and how it is judged.
 #
-#   error_code, error_code_like            the status; 200 where neither is there
+#   error_code, error_code_like            the status; 200 if neither is there
 #   response_body, _like, _unlike          text, pattern
 #   response_body_filters, response_body_json_sort, charset
 #   response_headers                       "Name: value"; "!Name": not there

@@ -47,6 +47,7 @@ use Time::HiRes qw(sleep time);
 use Hymt::Http qw(exchange parse_response free_port);
 use Hymt::Process;
 use Test::Nginx::Checks;
+use Test::Nginx::Request;
 
 our @FUNCTIONS = qw(
     run_tests repeat_each no_shuffle no_long_string no_root_location
@@ -367,7 +368,8 @@ sub must_die {
     for my $i (0 .. $opt{repeat} - 1) {
 
         if (defined $want && $want =~ /^\s*(\d+)\s*$/) {
-            Test::More::is($code, $1, "$name - die with the expected exit code");
+            Test::More::is($code, $1,
+                           "$name - die with the expected exit code");
 
         } else {
             Test::More::ok(!$started && $code != 0, "$name - NGINX must die");
@@ -606,7 +608,7 @@ sub run_requests {
     my ($block, $repeat) = @_;
 
     my $name = $block->name;
-    my @requests = requests($block);
+    my @requests = Test::Nginx::Request::requests($block, $opt{name});
     my $pipelined = $block->pipelined_requests;
     my $n = $pipelined ? @$pipelined : @requests;
     my $timeout = parse_time(scalar $block->timeout);
@@ -699,143 +701,6 @@ sub take_response {
     warn "# $name - the response is truncated\n" if $res->{truncated};
 
     return $res;
-}
-
-
-# The block's requests, each a list of packets.
-sub requests {
-    my ($block) = @_;
-
-    my $name = $block->name;
-    my $raw = $block->raw_request;
-    my $delay = $block->raw_request_middle_delay || 0;
-
-    if (defined $raw) {
-        my $i = 0;
-
-        return [map { { value => $_, delay_before => $i++ ? $delay : 0 } }
-                ref $raw ? @$raw : ($raw)];
-    }
-
-    my $pipelined = expand($block, scalar $block->pipelined_requests);
-
-    if ($pipelined) {
-        my $i = 0;
-        my $all = '';
-
-        for my $request (@$pipelined) {
-            my $last = $i == $#$pipelined;
-
-            $all .= build($block, [{ value => $request }], $i++,
-                          $last ? 'close' : 'keep-alive')->[0]{value};
-        }
-
-        return [{ value => $all }];
-    }
-
-    my $request = $block->request;
-
-    bail_out("$name - no request section") if !defined $request;
-
-    if (!ref $request) {
-        1 while $request =~ s/^\s*\#[^\n]+\s+|^\s+//s;
-
-        return build($block, [{ value => $request }], 0, 'close');
-    }
-
-    my $i = 0;
-
-    return map {
-        my @packets = map { ref $_ ? { %$_ } : { value => $_ } }
-                          ref $_ ? @$_ : ($_);
-
-        build($block, \@packets, $i++, 'close');
-    } @$request;
-}
-
-
-# Makes HTTP of "METHOD [URL [VERSION]]\nBODY", which may be cut into packets
-# anywhere; the cuts stay where they were in the text.
-sub build {
-    my ($block, $packets, $index, $connection) = @_;
-
-    my $name = $block->name;
-    my $text = join '', map { $_->{value} } @$packets;
-
-    $text =~ /\A(\s*)(\S+)(?: +(\S+))?(?: +(\S+))? *(\r?\n|\z)/
-        or bail_out("$name - bad request line: \"$text\"");
-
-    my ($method, $url, $version) = ($2, $3, $4);
-    my $at = $+[0];
-    my $body = substr($text, $at);
-
-    my $more = $block->more_headers;
-    my $length = '';
-
-    if (ref $more) {
-        $more = $more->[$index];
-        bail_out("$name - more_headers has no entry $index")
-            if !defined $more;
-    }
-
-    $more = '' if !defined $more;
-    $more =~ s/\A\s+//;
-    $more =~ s/\s*\z/\n/;
-    $more = '' if $more eq "\n";
-
-    my $chunked = $more =~ /^Transfer-Encoding:\s*chunked\s*$/mi;
-
-    if (!$chunked && $body ne '' && $more !~ /^Content-Length:/mi) {
-
-        # the blank space around a section is not the body's
-
-        $at += length $1 if $body =~ s/\A(\s+)//;
-        $body =~ s/\s+\z//;
-        $length = 'Content-Length: ' . length($body) . "\r\n";
-    }
-
-    $more =~ s/(?<!\r)\n/\r\n/g;
-
-    my $head = "$method " . (defined $url ? $url : '/') . ' '
-               . (defined $version ? $version : 'HTTP/1.1') . "\r\n";
-
-    $head .= "Host: $opt{name}\r\n" if $more !~ /^Host:/mi;
-    $head .= "Connection: $connection\r\n" if $more !~ /^Connection:/mi;
-    $head .= "$more$length\r\n";
-
-    return cut($packets, $head, $body, $at);
-}
-
-
-# Hands head and body out over the packets: the head goes with the packet in
-# which the text before the body ends, body bytes stay in their packets.
-sub cut {
-    my ($packets, $head, $body, $at) = @_;
-
-    my $from = 0;
-    my $headed = 0;
-
-    for my $packet (@$packets) {
-        my $to = $from + length $packet->{value};
-        my $value = '';
-
-        if (!$headed && $to >= $at) {
-            $value = $head;
-            $headed = 1;
-        }
-
-        if ($to > $at) {
-            my $begin = $from > $at ? $from - $at : 0;
-
-            $value .= substr($body, $begin, $to - $at - $begin)
-                if $begin < length $body;
-        }
-
-        $packet->{value} = $value;
-        $from = $to;
-    }
-
-    return [grep { $_->{value} ne '' } @$packets];
 }
 
 

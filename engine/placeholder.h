@@ -1,0 +1,67 @@
+/*
+ * placeholder.h - what must come back from a translation as it was.
+ *
+ * %s %1$s %-5.2f %% %@ %(name)s %{name}    formats of C, Python, Ruby
+ * {} {0} {name} {0:.2f} {{x}} {% x %} ${x} #{x}  templates
+ * {n, plural, one {...} other {...}}       ICU messages, whole
+ * <x id="1"/> <b> </b> <0>                 tags in plain text
+ * https://... mailto:... name@host.tld     addresses
+ *
+ * "100% sure", "50%discount", "a < b" and "{ }" are text.
+ *
+ * Thread: any.
+ */
+
+#ifndef HYMT_PLACEHOLDER_H
+#define HYMT_PLACEHOLDER_H
+
+#include "segment.h"
+
+
+typedef enum {
+    HYMT_PLACEHOLDER_NONE = 0,
+    HYMT_PLACEHOLDER_STRICT,   /* a program reads it: one too many is a fault */
+    HYMT_PLACEHOLDER_ADDRESS,  /* people read it */
+} hymt_placeholder_t;
+
+
+/* Strings to find in a text, longest first. */
+typedef struct {
+    const char  *text;
+    uint32_t     len;
+} hymt_term_t;
+
+typedef struct {
+    hymt_term_t  *term;        /* malloc'ed, sorted, no two alike; the strings
+                                  are the caller's */
+    uint32_t      n;
+    uint32_t      capacity;
+    uint32_t      first[257];  /* by first byte */
+} hymt_terms_t;                /* all zero: empty */
+
+
+/*
+ * The placeholder that begins at text[at]; *n is set to its bytes.  tags: those
+ * of plain text too.
+ */
+hymt_placeholder_t hymt_placeholder(const char *text, size_t at, size_t len,
+    bool tags, size_t *n);
+
+
+/* Adding, then sorting, then finding.  False: no memory. */
+bool hymt_terms_add(hymt_terms_t *terms, const char *text, size_t len);
+void hymt_terms_sort(hymt_terms_t *terms);
+
+/*
+ * The index of the longest term at text[at], or UINT32_MAX.  A term that begins
+ * with a letter or digit is not found right behind another; one that ends with
+ * such must not, where whole_words is set, have one behind it.  Scripts without
+ * spaces know no such borders.
+ */
+uint32_t hymt_terms_find(const hymt_terms_t *terms, const char *text, size_t at,
+    size_t len, bool whole_words);
+
+void hymt_terms_free(hymt_terms_t *terms);
+
+
+#endif /* HYMT_PLACEHOLDER_H */

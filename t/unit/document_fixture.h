@@ -1,0 +1,195 @@
+/*
+ * document_fixture.h - a document from text to output, with a translator that
+ * is no model.
+ */
+
+#ifndef HYMT_DOCUMENT_FIXTURE_H
+#define HYMT_DOCUMENT_FIXTURE_H
+
+#include "document.h"
+#include "tap.h"
+
+
+/* Writes a translation of the unit to out [cap]; returns its bytes. */
+typedef size_t (*translator_pt)(const hymt_unit_t *unit, char *out, size_t cap,
+    void *data);
+
+
+typedef struct {
+    hymt_document_stats_t  stats;
+    bool                   plain;
+    char                   units[4096];   /* as sent, "|" behind each; cut */
+} trace_t;
+
+
+static int
+lang(const char *code)
+{
+    return hymt_lang_find(code, strlen(code));
+}
+
+
+__attribute__((unused))
+static hymt_document_params_t
+params(hymt_format_t format, const char *src, const char *tgt)
+{
+    hymt_document_params_t  p;
+
+    memset(&p, 0, sizeof(p));
+
+    p.format = format;
+    p.src = lang(src);
+    p.tgt = lang(tgt);
+
+    return p;
+}
+
+
+/*
+ * The output, malloc'ed, with *out_len; NULL: refused, and err says why.  The
+ * text is handed over in memory of its own size, and what ready() gave is
+ * checked to stay.
+ */
+static char *
+translate(const char *text, size_t len, const hymt_document_params_t *p,
+    translator_pt translator, void *data, size_t *out_len, trace_t *trace,
+    hymt_error_t *err)
+{
+    char             *copy, *answer, *out, *seen;
+    size_t            n, n_seen, cap;
+    uint32_t          rounds;
+    const char       *s;
+    hymt_unit_t       unit;
+    hymt_status_t     rc;
+    hymt_document_t  *doc;
+
+    err->text[0] = '\0';
+    copy = malloc(len + (len == 0));
+    memcpy(copy, text, len);
+    rc = hymt_document_create(copy, len, p, &doc, err);
+    free(copy);
+
+    if (rc != HYMT_OK) {
+        return NULL;
+    }
+
+    memset(trace, 0, sizeof(*trace));
+    trace->plain = hymt_document_plain(doc);
+    seen = NULL;
+    n_seen = 0;
+
+    for (rounds = 0; hymt_document_next(doc, &unit) == HYMT_OK; rounds++) {
+
+        if (rounds % 7 == 3) {
+            hymt_document_return(doc, unit.id);
+            continue;
+        }
+
+        if (strlen(trace->units) + unit.len + 2 < sizeof(trace->units)
+            && memchr(unit.text, '\0', unit.len) == NULL)
+        {
+            strncat(trace->units, unit.text, unit.len);
+            strcat(trace->units, "|");
+        }
+
+        cap = unit.len * 4 + 8192;
+        answer = malloc(cap);
+        n = translator(&unit, answer, cap, data);
+        hymt_document_result(doc, unit.id, answer, n, false);
+        free(answer);
+
+        if (hymt_document_ready(doc, n_seen, &s, &n) != HYMT_OK) {
+            printf("Bail out! ready()\n");
+            exit(1);
+        }
+
+        seen = realloc(seen, n_seen + n + 1);
+        memcpy(seen + n_seen, s, n);
+        n_seen += n;
+    }
+
+    if (hymt_document_output(doc, &s, out_len) != HYMT_OK
+        || n_seen > *out_len || (n_seen != 0 && memcmp(seen, s, n_seen) != 0))
+    {
+        printf("Bail out! output() is not what ready() began\n");
+        exit(1);
+    }
+
+    out = malloc(*out_len + 1);
+    memcpy(out, s, *out_len);
+    out[*out_len] = '\0';
+
+    trace->stats = *hymt_document_stats(doc);
+    free(seen);
+    hymt_document_free(doc);
+
+    return out;
+}
+
+
+/* ---- translators ---- */
+
+
+static size_t
+identity(const hymt_unit_t *unit, char *out, size_t cap, void *data)
+{
+    (void) cap;
+    (void) data;
+
+    memcpy(out, unit->text, unit->len);
+
+    return unit->len;
+}
+
+
+/* ASCII letters, but none of a tag or placeholder */
+__attribute__((unused))
+static size_t
+upper(const hymt_unit_t *unit, char *out, size_t cap, void *data)
+{
+    char    until;
+    size_t  i;
+
+    (void) cap;
+    (void) data;
+
+    until = '\0';
+
+    for (i = 0; i < unit->len; i++) {
+        out[i] = unit->text[i];
+
+        if (until == '\0') {
+
+            if (out[i] == '<' || out[i] == '{') {
+                until = out[i] == '<' ? '>' : '}';
+
+            } else if (out[i] == '&' || (out[i] == '%' && i + 1 < unit->len
+                                         && unit->text[i + 1] == 's'))
+            {
+                until = out[i] == '%' ? 's' : ';';
+
+            } else if (out[i] >= 'a' && out[i] <= 'z') {
+                out[i] = (char) (out[i] - 0x20);
+            }
+
+        } else if (out[i] == until) {
+            until = '\0';
+        }
+    }
+
+    return unit->len;
+}
+
+
+/* always the same text */
+__attribute__((unused))
+static size_t
+constant(const hymt_unit_t *unit, char *out, size_t cap, void *data)
+{
+    (void) unit;
+
+    return (size_t) snprintf(out, cap, "%s", (char *) data);
+}
+
+
+#endif /* HYMT_DOCUMENT_FIXTURE_H */

@@ -1,0 +1,333 @@
+/*
+ * document_test.c - texts and pages through a document.
+ */
+
+#include "document_fixture.h"
+#include "markup.h"
+#include "placeholder.h"
+
+
+static trace_t       trace;
+static hymt_error_t  err;
+static size_t        out_len;
+
+
+static void
+is_out(const char *text, const hymt_document_params_t *p,
+    translator_pt translator, void *data, const char *want, const char *units,
+    const char *name)
+{
+    char  *out;
+
+    out = translate(text, strlen(text), p, translator, data, &out_len, &trace,
+                    &err);
+    is_str(out != NULL ? out : err.text, want, "%s", name);
+
+    if (units != NULL) {
+        is_str(trace.units, units, "%s: units", name);
+    }
+
+    free(out);
+}
+
+
+static void
+test_text(void)
+{
+    hymt_list_t             keep;
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_TEXT, "en", "de");
+
+    is_out("", &p, upper, NULL, "", "", "nothing");
+    is_out("  \r\n\t\n", &p, upper, NULL, "  \r\n\t\n", "", "blanks");
+    is_out("12:30 :-)", &p, upper, NULL, "12:30 :-)", "", "no letters");
+    is_out("Hello.", &p, upper, NULL, "HELLO.", "Hello.|", "one unit");
+    ok(trace.plain, "is plain");
+    is_out(" Hello. It is. ", &p, upper, NULL, " HELLO. IT IS. ",
+           "Hello. It is.|", "sentences that fit");
+    ok(!trace.plain, "blanks around: not plain");
+    is_out("One.\r\n\r\n  Two.\n\tThree\r", &p, upper, NULL,
+           "ONE.\r\n\r\n  TWO.\n\tTHREE\r", "One.|Two.|Three|", "lines");
+    is_out("- one\n  * two\n1. three\n• four\na) five", &p, upper, NULL,
+           "- ONE\n  * TWO\n1. THREE\n• FOUR\na) FIVE",
+           "one|two|three|four|five|", "list markers");
+    is_out("Hello", &p, constant, " \n Hallo\nWelt \n", "Hallo Welt", NULL,
+           "an answer's line ends");
+
+    p.split = HYMT_SPLIT_SENTENCE;
+    is_out("Dr. Who is. He  was.", &p, upper, NULL, "DR. WHO IS. HE  WAS.",
+           "Dr. Who is.|He  was.|", "sentences");
+
+    p.split = HYMT_SPLIT_NONE;
+    is_out("One.\r\n  Two.", &p, upper, NULL, "ONE.\r\n  TWO.",
+           "One.\r\n  Two.|", "none: line ends come back");
+    is_out("One.\r\n  Two.", &p, constant, "x", "x\r\n  x",
+           "One.\r\n  Two.|One.|Two.|", "none: or the lines are cut");
+
+    p = params(HYMT_FORMAT_TEXT, "en", "zh");
+    p.unit_bytes = 16;
+    is_out("One is it. Two is it.  Three is it.", &p, constant, "好。",
+           "好。好。  好。", "One is it.|Two is it.|Three is it.|",
+           "en-zh: one space between sentences goes");
+
+    p = params(HYMT_FORMAT_TEXT, "zh", "en");
+    p.unit_bytes = 20;
+    is_out("今天天气好。明天也很好。", &p, constant, "Good.", "Good. Good.",
+           NULL, "zh-en: one comes");
+
+    p = params(HYMT_FORMAT_TEXT, "zh", "ja");
+    p.unit_bytes = 20;
+    is_out("今天天气好。明天也很好。", &p, constant, "良い。", "良い。良い。",
+           NULL, "zh-ja: none");
+
+    /* terms */
+
+    p = params(HYMT_FORMAT_TEXT, "en", "de");
+    keep.item = (const char *[]) { "Acme", "Acme Go", "Go" };
+    keep.n = 3;
+    p.keep = keep;
+
+    is_out("Acme Go by Acme. Going.", &p, constant, "Von Acme: Acme Go. x",
+           "Von Acme: Acme Go. x", NULL, "terms");
+    is_out("Acme Go by Acme.", &p, constant, "Von Acme.",
+           "Acme Go Von Acme Acme.", NULL, "a lost term");
+    is_int(trace.stats.fallbacks, 1, "is cut at");
+}
+
+
+static void
+test_placeholders(void)
+{
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_TEXT, "en", "de");
+
+    is_out("Hi {name}, %d of %d.", &p, constant, "%d von %d, {name}.",
+           "%d von %d, {name}.", "Hi {name}, %d of %d.|", "moved");
+    is_out("Hi {name}, %d of %d.", &p, constant, "%d, {name}.",
+           "Hi {name}, %d of %d.", NULL, "runs of no use stay");
+    is_out("Hi {name}, you.", &p, constant, "Ja", "Ja {name}, Ja",
+           "Hi {name}, you.|Hi|you.|", "lost: cut at");
+    is_out("Hi {name}.", &p, constant, "{name} {name}", "Hi {name}.", NULL,
+           "doubled");
+    is_out("Plain text", &p, constant, "a %s b", "Plain text", NULL,
+           "new: the source stays");
+    is_int(trace.stats.retries, 1, "after a second try");
+    is_out("See <x id=\"1\"/> and <x id=\"12\"></x> there", &p, constant,
+           "<x id=\"12\"></x> da <x id=\"1\"/>",
+           "<x id=\"12\"></x> da <x id=\"1\"/>", NULL, "tags in text");
+    is_out("See https://a.b/c?d=e. Mail me@x.org", &p, constant,
+           "me@x.org, https://a.b/c?d=e", "me@x.org, https://a.b/c?d=e", NULL,
+           "addresses");
+    is_out("You have {n, plural, one {# item} other {# items}} now", &p,
+           constant, "x", "x {n, plural, one {# item} other {# items}} x",
+           NULL, "an ICU message");
+    is_out("Only 100% sure", &p, upper, NULL, "ONLY 100% SURE",
+           "Only 100% sure|", "a per cent sign");
+}
+
+
+static void
+test_guard(void)
+{
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_TEXT, "en", "de");
+
+    is_out("Hi", &p, constant, "<｜hy_place▁holder▁no▁2｜>Hallo<|eos|>",
+           "Hallo", NULL, "control tokens");
+    is_int(trace.stats.stripped, 1, "are counted");
+    is_out("Hi", &p, constant, "Hallo｜hy_User｜ <|extra_0|>", "Hallo", NULL,
+           "without angle brackets");
+    is_out("Hi", &p, constant, "Hallo <｠hy_EOT｠><|e<|eos|>os|>", "Hallo",
+           NULL, "another bar; one inside another");
+    is_out("Hi", &p, constant, "Hallo <｜hy_plac", "Hallo", NULL, "cut off");
+    is_out("a | b", &p, constant, "<| x | y", "<| x | y", NULL, "bars");
+    is_out("The token <|eos|> ends", &p, constant, "Das <|eos|> endet",
+           "Das <|eos|> endet", NULL, "in the source: stays");
+    is_out("Hi", &p, constant, "<target>Hallo</target>", "Hallo", NULL,
+           "wrapper");
+    is_out("Hi there", &p, constant, "<|eos|>", "Hi there",
+           "Hi there|Hi there|", "empty: once more, then the source");
+    is_out("Hi", &p, constant, "a\x01\xff" "b", "a\xef\xbf\xbd" "b", NULL,
+           "control characters, broken UTF-8");
+}
+
+
+static void
+test_html(void)
+{
+    hymt_list_t             list;
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_HTML, "en", "de");
+
+    is_out("<p>Hello <b>big</b> world</p>\n<!-- c --><hr>", &p, upper, NULL,
+           "<p>HELLO <b>BIG</b> WORLD</p>\n<!-- c --><hr>",
+           "Hello|big|world|", "runs between tags");
+    is_out("<p><b> Hello world.</b></p>", &p, upper, NULL,
+           "<p><b> HELLO WORLD.</b></p>", "Hello world.|", "a pair around all");
+    is_out("a &amp; b &lt;i&gt; &eacute;&nbsp;x", &p, constant, "<&>\xc2\xa0",
+           "&lt;&amp;&gt;", "a & b <i> é\xc2\xa0x|", "references");
+    is_out("AT&T is &copy2024 &foo; ok", &p, constant, "x &foo; & y",
+           "x &foo; &amp; y", "AT&T is ©2024 &foo; ok|", "loose references");
+    is_out("<script>if (a < b) x = 'Hi';</script><style>b {}</style>Hi", &p,
+           upper, NULL,
+           "<script>if (a < b) x = 'Hi';</script><style>b {}</style>HI",
+           "Hi|", "script and style");
+    is_out("<p translate=no>Keep <b translate=\"yes\">this</b> it<p>Go", &p,
+           upper, NULL,
+           "<p translate=no>Keep <b translate=\"yes\">THIS</b> it<p>GO",
+           "this|Go|", "translate");
+    is_out("<div class=\"a notranslate\">Keep</div>Go", &p, upper, NULL,
+           "<div class=\"a notranslate\">Keep</div>GO", "Go|", "notranslate");
+    is_out("Run <code>make all</code> to build", &p, constant,
+           "Zum Bauen make all rufen",
+           "Zum Bauen <code>make all</code> rufen", "Run make all to build|",
+           "inline code is held");
+    is_out("Run <code>make all</code> to build", &p, constant, "Ja",
+           "Ja <code>make all</code> Ja", NULL, "or cut at");
+    is_out("Line one<br>line two<br/>", &p, upper, NULL,
+           "LINE ONE<br>LINE TWO<br/>", "Line one|line two|", "br");
+    is_out("<pre>One\n  two <b>b</b>\n</pre>", &p, upper, NULL,
+           "<pre>ONE\n  TWO <b>B</b>\n</pre>", "One|two|b|", "pre");
+    is_out("<title>A <b> c</title><textarea>Keep</textarea>", &p, upper, NULL,
+           "<title>A &lt;b&gt; C</title><textarea>Keep</textarea>", NULL,
+           "title");
+    is_out("a <b and 2 < 3 >", &p, identity, NULL, "a <b and 2 < 3 >", NULL,
+           "a tag with odd attributes");
+    is_out("Hello <b", &p, upper, NULL, "HELLO <b", NULL, "a tag cut off");
+    is_out("x<!-->y--> <!---->z</p><//>?", &p, upper, NULL,
+           "X<!-->Y--&gt; <!---->Z</p><//>?", NULL, "odd comments");
+    is_out("<a title=\"Hi > you\" href=x>Go</a> on", &p, upper, NULL,
+           "<a title=\"Hi > you\" href=x>GO</a> ON", NULL, "attributes");
+    is_out("<b>x <i>y</b> z</i>", &p, upper, NULL, "<b>X <i>Y</b> Z</i>", NULL,
+           "misnested");
+    is_out("<script><!-- <script> </script> Hi --></script>Go", &p, upper, NULL,
+           "<script><!-- <script> </script> Hi --></script>GO", "Go|",
+           "an escaped script");
+    is_out("<svg><text>Keep<![CDATA[<]]></text></svg> Go", &p, upper, NULL,
+           "<svg><text>Keep<![CDATA[<]]></text></svg> GO", "Go|", "svg");
+    is_out("Take <x id=\"1\"/> that", &p, upper, NULL,
+           "TAKE <x id=\"1\"/> THAT", NULL, "an unknown void tag");
+
+    list.item = (const char *[]) { "X-Y", "em" };
+    list.n = 2;
+    p.ignore_tags = list;
+    is_out("<x-y>Keep</x-y><p>Go <em>Keep it</em></p>", &p, upper, NULL,
+           "<x-y>Keep</x-y><p>GO <em>Keep it</em></p>", NULL, "ignore_tags");
+}
+
+
+static void
+test_tags(void)
+{
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_HTML, "en", "de");
+    p.tags_by_model = true;
+
+    is_out("Hello <b>big</b> <img src=x> world", &p, constant,
+           "<target>Welt <s2></s2>, <s1>gross</s1></target>",
+           "Welt <img src=x>, <b>gross</b>",
+           "Hello <s1>big</s1> <s2></s2> world|", "tags by the model");
+    is_out("A <b>b <i>c</i></b> d", &p, constant,
+           "<s1><s2>C</s2> B</s1> &", "<b><i>C</i> B</b> &amp;",
+           "A <s1>b <s2>c</s2></s1> d|", "nested");
+    is_out("A <b>b <i>c</i></b> d", &p, constant, "<s2><s1>C</s1> B</s2>",
+           "C B <b>C B <i>C B</i></b> C B", NULL, "nested otherwise");
+    is_int(trace.stats.fallbacks, 1, "is refused");
+    is_out("A <b>b</b> c", &p, constant, "x", "x <b>x</b> x",
+           "A <s1>b</s1> c|A|b|c|", "lost: runs between tags");
+    is_out("A <b>b</b> c", &p, constant, "<s1></s1> x", "x <b>x</b> x", NULL,
+           "emptied");
+    is_out("<b>Note:</b> do <i>it</i>", &p, upper, NULL,
+           "<b>NOTE:</b> DO <i>IT</i>", "<s1>Note:</s1> do <s2>it</s2>|",
+           "pairs at the ends stay inside");
+    is_out("<p><i><b>Do it.</b></i></p>", &p, upper, NULL,
+           "<p><i><b>DO IT.</b></i></p>", "Do it.|", "pairs around go outside");
+    is_out("Text &lt;s1&gt; <b>x</b> y", &p, upper, NULL,
+           "TEXT &lt;s1&gt; <b>X</b> Y", "Text <s1>|x|y|",
+           "a text about such tags");
+}
+
+
+static void
+test_xml(void)
+{
+    hymt_list_t             list;
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_XML, "en", "de");
+
+    is_out("Hello <x id=\"1\"/> world", &p, upper, NULL,
+           "HELLO <x id=\"1\"/> WORLD", "Hello|world|", "a fragment");
+    is_out("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>\n<!DOCTYPE d>\n"
+           "<d a=\"Hi\"><t>One</t>\n<t>Two <b>b</b></t></d>\n<!-- e -->\n", &p,
+           upper, NULL,
+           "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>\n<!DOCTYPE d>\n"
+           "<d a=\"Hi\"><t>ONE</t>\n<t>TWO <b>B</b></t></d>\n<!-- e -->\n",
+           "One|Two|b|", "a document");
+    is_out("<n:a>Go &amp; <![CDATA[<keep>]]> &nbsp; x<?pi keep?></n:a>", &p,
+           upper, NULL,
+           "<n:a>GO &amp; <![CDATA[<keep>]]> &nbsp; X<?pi keep?></n:a>", NULL,
+           "CDATA, instructions, HTML's references");
+    is_out("<d><t translate=\"no\">Keep</t><t its:translate=\"no\">Keep</t>"
+           "<t>Go</t></d>", &p, upper, NULL,
+           "<d><t translate=\"no\">Keep</t><t its:translate=\"no\">Keep</t>"
+           "<t>GO</t></d>", "Go|", "translate");
+    is_out("<a>x</b>", &p, upper, NULL,
+           "XML, line 1, column 7: mismatched tag: send well-formed XML, or use"
+           " html", NULL, "malformed");
+    is_out("<a>x", &p, upper, NULL, "XML: the text ends inside an element: an"
+           " end tag is missing", NULL, "not closed");
+    is_out("a\n </r><r>", &p, upper, NULL,
+           "XML, line 2, column 6: junk after document element: send"
+           " well-formed XML, or use html", NULL, "our own element");
+    is_out("<!DOCTYPE l [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>\n"
+           "<l>&b;</l>", &p, upper, NULL, "XML, line 1: entity declarations are"
+           " refused: write the entity's text instead", NULL,
+           "billion laughs");
+    is_out("<!DOCTYPE l [<!ENTITY % a SYSTEM \"file:///etc/passwd\"> %a;]>"
+           "<l>x</l>", &p, upper, NULL, "XML, line 1: entity declarations are"
+           " refused: write the entity's text instead", NULL,
+           "an external entity");
+    is_out("<!DOCTYPE l SYSTEM \"http://127.0.0.1/x.dtd\"><l>x y</l>", &p,
+           upper, NULL, "<!DOCTYPE l SYSTEM \"http://127.0.0.1/x.dtd\">"
+           "<l>X Y</l>", NULL, "an external subset is not read");
+
+    list.item = (const char *[]) { "x" };
+    list.n = 1;
+    p.ignore_tags = list;
+    is_out("Set <x>%s foo</x> now", &p, constant, "Jetzt %s foo",
+           "Jetzt <x>%s foo</x>", "Set %s foo now|", "ignore_tags");
+
+    p = params(HYMT_FORMAT_XML, "en", "de");
+    p.splitting_tags = list;
+    p.tags_by_model = true;
+    is_out("One <x>two <y>three</y></x> four", &p, upper, NULL,
+           "ONE <x>TWO <y>THREE</y></x> FOUR", "One|two <s1>three</s1>|four|",
+           "splitting_tags");
+
+    p.splitting_tags.n = 0;
+    p.non_splitting_tags = list;
+    p.inline_tags_split = true;
+    is_out("One <x>two</x> <y>three</y>", &p, upper, NULL,
+           "ONE <x>TWO</x> <y>THREE</y>", "One <s1>two</s1>|three|",
+           "all tags split but one");
+}
+
+
+int
+main(void)
+{
+    test_text();
+    test_placeholders();
+    test_guard();
+    test_html();
+    test_tags();
+    test_xml();
+
+    return tap_done();
+}
