@@ -563,8 +563,8 @@ ngx_int_t ngx_http_hymt_items(ngx_http_hymt_call_t *call, ngx_uint_t n);
 ngx_int_t ngx_http_hymt_prepare(ngx_http_hymt_call_t *call);
 
 /*
- * True for a text without a letter, digit or punctuation mark: emoji, space,
- * nothing.  Nobody can translate it.
+ * True for a text without a letter or digit: emoji, marks, space, nothing.
+ * Nobody can translate it.
  */
 ngx_uint_t ngx_http_hymt_symbols(const char *text, size_t len);
 

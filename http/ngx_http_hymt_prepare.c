@@ -178,22 +178,18 @@ ngx_http_hymt_symbols(const char *text, size_t len)
 
         switch (utf8proc_category(c)) {
 
-        case UTF8PROC_CATEGORY_SM:
-        case UTF8PROC_CATEGORY_SC:
-        case UTF8PROC_CATEGORY_SK:
-        case UTF8PROC_CATEGORY_SO:
-        case UTF8PROC_CATEGORY_MN:
-        case UTF8PROC_CATEGORY_ME:
-        case UTF8PROC_CATEGORY_ZS:
-        case UTF8PROC_CATEGORY_ZL:
-        case UTF8PROC_CATEGORY_ZP:
-        case UTF8PROC_CATEGORY_CC:
-        case UTF8PROC_CATEGORY_CF:
-            break;
+        case UTF8PROC_CATEGORY_CN:
+        case UTF8PROC_CATEGORY_LU:
+        case UTF8PROC_CATEGORY_LL:
+        case UTF8PROC_CATEGORY_LT:
+        case UTF8PROC_CATEGORY_LM:
+        case UTF8PROC_CATEGORY_LO:
+        case UTF8PROC_CATEGORY_ND:
+        case UTF8PROC_CATEGORY_NL:
+        case UTF8PROC_CATEGORY_NO:
+        case UTF8PROC_CATEGORY_CO:
 
-        default:
-
-            /* a digit or mark drawn as an emoji has a variation selector */
+            /* a digit drawn as an emoji has a variation selector */
 
             if (hymt_utf8_char_at(text, at, len) != 0xfe0f) {
                 return 0;

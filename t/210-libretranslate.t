@@ -192,7 +192,7 @@ my $raw = $s->json('/libre/translate', { q => 'Open the file and close it.',
 like($raw->{body}, qr/"detectedLanguage":\{"confidence":\d+\.\d,"language":"en"\}/,
      'confidence is a real number of 100');
 
-for my $text ("\x{1f600}", "\x{1f1e9}\x{1f1ea} \x{2764}\x{fe0f}",
+for my $text ("\x{1f600}", "?! \x{1f600} ...", "\x{1f1e9}\x{1f1ea} \x{2764}\x{fe0f}",
               "1\x{fe0f}\x{20e3}", "\x{1f468}\x{200d}\x{1f469}\x{200d}\x{1f467}")
 {
     my $res = $s->json('/libre/translate', { q => $text, source => 'auto',
