@@ -15,9 +15,17 @@ static char *ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf);
 static void *ngx_http_hymt_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static char *ngx_http_hymt_conflict(ngx_conf_t *cf,
+    ngx_http_core_loc_conf_t *clcf, const char *text);
 static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
+static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -33,6 +41,33 @@ static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_texts_bounds = {
     ngx_conf_check_num_bounds, 1, 100000
+};
+
+
+static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
+    { ngx_string("auto"), HYMT_SPLIT_AUTO },
+    { ngx_string("none"), HYMT_SPLIT_NONE },
+    { ngx_string("sentence"), HYMT_SPLIT_SENTENCE },
+    { ngx_string("paragraph"), HYMT_SPLIT_PARAGRAPH },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_hymt_tags[] = {
+    { ngx_string("model"), NGX_HTTP_HYMT_TAGS_MODEL },
+    { ngx_string("runs"), NGX_HTTP_HYMT_TAGS_RUNS },
+    { ngx_null_string, 0 }
+};
+
+
+/* the first one is the default */
+
+ngx_http_hymt_api_t  *ngx_http_hymt_apis[] = {
+    &ngx_http_hymt_native,
+    &ngx_http_hymt_libretranslate,
+    &ngx_http_hymt_deepl,
+    &ngx_http_hymt_google,
+    NULL
 };
 
 
@@ -53,7 +88,7 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NULL },
 
     { ngx_string("hymt_translate"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
       ngx_http_hymt_translate,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
@@ -129,12 +164,61 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_loc_conf_t, target),
       NULL },
 
+    { ngx_string("hymt_split"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, split),
+      ngx_http_hymt_splits },
+
+    { ngx_string("hymt_tags"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, tags),
+      ngx_http_hymt_tags },
+
+    { ngx_string("hymt_cors"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_cors_origins,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_owner"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, owner),
+      NULL },
+
+    { ngx_string("hymt_sessions"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_sessions_zone,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_glossaries"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_glossaries,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_unit"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, unit),
+      NULL },
+
       ngx_null_command
 };
 
 
 static ngx_http_module_t  ngx_http_hymt_module_ctx = {
-    NULL,                                  /* preconfiguration */
+    ngx_http_hymt_add_variables,           /* preconfiguration */
     NULL,                                  /* postconfiguration */
 
     ngx_http_hymt_create_main_conf,        /* create main configuration */
@@ -191,6 +275,9 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
         != NGX_OK
         || ngx_array_init(&hmcf->locations, cf->pool, 4,
                           sizeof(ngx_http_hymt_loc_conf_t *))
+           != NGX_OK
+        || ngx_array_init(&hmcf->glossaries, cf->pool, 1,
+                          sizeof(ngx_http_hymt_glossaries_t *))
            != NGX_OK)
     {
         return NULL;
@@ -294,6 +381,12 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->max_texts = NGX_CONF_UNSET;
     hlcf->window = NGX_CONF_UNSET;
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
+    hlcf->split = NGX_CONF_UNSET_UINT;
+    hlcf->tags = NGX_CONF_UNSET_UINT;
+    hlcf->cors = NGX_CONF_UNSET_PTR;
+    hlcf->sessions = NGX_CONF_UNSET_PTR;
+    hlcf->glossaries = NGX_CONF_UNSET_PTR;
+    hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
     hlcf->target = NGX_CONF_UNSET;
     hlcf->sampling = NGX_CONF_UNSET_UINT;
@@ -308,6 +401,7 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_hymt_loc_conf_t *prev = parent;
     ngx_http_hymt_loc_conf_t *conf = child;
 
+    ngx_str_t                  *origin;
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_hymt_loc_conf_t  **location;
     ngx_http_hymt_main_conf_t  *hmcf;
@@ -319,6 +413,18 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->window, prev->window, 16);
     ngx_conf_merge_value(conf->ignore_client_abort, prev->ignore_client_abort,
                          0);
+    ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
+    ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
+    ngx_conf_merge_uint_value(conf->tags, prev->tags,
+                              NGX_HTTP_HYMT_TAGS_MODEL);
+    ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
+    ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
+    ngx_conf_merge_ptr_value(conf->glossaries, prev->glossaries, NULL);
+
+    if (conf->owner == NULL) {
+        conf->owner = prev->owner;
+    }
+
     ngx_conf_merge_value(conf->source, prev->source, NGX_HTTP_HYMT_NO_LANG);
     ngx_conf_merge_value(conf->target, prev->target, NGX_HTTP_HYMT_NO_LANG);
 
@@ -330,12 +436,41 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                                   NGX_HTTP_HYMT_SAMPLING_MODEL);
     }
 
+    /* "if" and "limit_except" blocks are part of the location around them */
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname && conf->model == NULL && clcf->handler == NULL) {
+        conf->model = prev->model;
+        conf->api = prev->api;
+
+        if (clcf->lmt_excpt && conf->model != NULL) {
+            clcf->handler = ngx_http_hymt_handler;
+        }
+    }
+
     if (conf->model == NULL) {
         return NGX_CONF_OK;
     }
 
     if (conf->timeout == 0) {
-        return "\"hymt_timeout\" must not be zero";
+        return ngx_http_hymt_conflict(cf, clcf,
+                                      "\"hymt_timeout\" must not be zero");
+    }
+
+    if ((conf->owner != NULL || conf->glossaries != NULL)
+        && conf->cors != NULL)
+    {
+        origin = conf->cors->elts;
+
+        if (origin->len == 1) {
+            return ngx_http_hymt_conflict(cf, clcf,
+                                          "\"hymt_cors *\" does not go with"
+                                          " \"hymt_owner\" and"
+                                          " \"hymt_glossaries\": what belongs"
+                                          " to somebody is not for every page;"
+                                          " name origins");
+        }
     }
 
     /*
@@ -344,12 +479,12 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
      * clients get one form of error.
      */
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    conf->body_limit = conf->max_body;
 
     if (clcf->client_max_body_size
         && clcf->client_max_body_size < (off_t) conf->max_body)
     {
-        conf->max_body = (size_t) clcf->client_max_body_size;
+        conf->body_limit = (size_t) clcf->client_max_body_size;
     }
 
     clcf->client_max_body_size = 0;
@@ -369,6 +504,18 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
+/* While blocks are merged, the directive at hand is a foreign one. */
+static char *
+ngx_http_hymt_conflict(ngx_conf_t *cf, ngx_http_core_loc_conf_t *clcf,
+    const char *text)
+{
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "location \"%V\": %s",
+                  &clcf->name, text);
+
+    return NGX_CONF_ERROR;
+}
+
+
 static char *
 ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -380,6 +527,12 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (hlcf->model != NULL) {
         return "is duplicate";
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
     }
 
     value = cf->args->elts;
@@ -394,10 +547,65 @@ ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     hlcf->model->used = 1;
     hmcf->used = 1;
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    hlcf->api = ngx_http_hymt_apis[0];
+
+    if (cf->args->nelts == 3) {
+        hlcf->api = ngx_http_hymt_api(&value[2]);
+
+        if (hlcf->api == NULL) {
+            ngx_http_hymt_unknown_api(cf, &value[2]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
     clcf->handler = ngx_http_hymt_handler;
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_http_hymt_api_t *
+ngx_http_hymt_api(ngx_str_t *arg)
+{
+    ngx_uint_t  i;
+    ngx_str_t  *name;
+
+    if (ngx_strncmp(arg->data, "api=", 4) != 0) {
+        return NULL;
+    }
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        name = &ngx_http_hymt_apis[i]->name;
+
+        if (name->len == arg->len - 4
+            && ngx_strncmp(name->data, arg->data + 4, name->len) == 0)
+        {
+            return ngx_http_hymt_apis[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
+{
+    u_char      *p, *last;
+    u_char       list[256];
+    ngx_uint_t   i;
+
+    p = list;
+    last = list + sizeof(list);
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        p = ngx_slprintf(p, last, "%s api=%V", i ? "," : "",
+                         &ngx_http_hymt_apis[i]->name);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"hymt_translate\": it"
+                       " knows%*s", arg, (size_t) (p - list), list);
 }
 
 
@@ -407,9 +615,184 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
+    }
+
     clcf->handler = ngx_http_hymt_status_handler;
 
     return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t   *value, *origin;
+    ngx_uint_t   i;
+
+    if (hlcf->cors != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        hlcf->cors = NULL;
+        return NGX_CONF_OK;
+    }
+
+    hlcf->cors = ngx_array_create(cf->pool, cf->args->nelts,
+                                  sizeof(ngx_str_t));
+    if (hlcf->cors == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        if (ngx_strcmp(value[i].data, "*") == 0) {
+            if (cf->args->nelts != 2) {
+                return "takes \"*\" alone, or origins";
+            }
+
+        } else if (ngx_strstr(value[i].data, "://") == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" in \"hymt_cors\" is no origin, as"
+                               " https://example.com is", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        origin = ngx_array_push(hlcf->cors);
+        if (origin == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *origin = value[i];
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* hymt_sessions zone=NAME:SIZE [ttl=30m] [bytes=2k] | off; */
+static char *
+ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    u_char                    *p;
+    ssize_t                    size, bytes;
+    time_t                     ttl;
+    ngx_str_t                 *value, name, s;
+    ngx_uint_t                 i;
+    ngx_shm_zone_t            *zone;
+    ngx_http_hymt_sessions_t  *sessions;
+
+    if (hlcf->sessions != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        hlcf->sessions = NULL;
+        return NGX_CONF_OK;
+    }
+
+    ngx_str_null(&name);
+    size = 0;
+    bytes = 2048;
+    ttl = 1800;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "zone=", 5) == 0) {
+            name.data = value[i].data + 5;
+            p = (u_char *) ngx_strchr(name.data, ':');
+
+            if (p == NULL || p == name.data) {
+                goto invalid;
+            }
+
+            name.len = p - name.data;
+            s.data = p + 1;
+            s.len = value[i].data + value[i].len - s.data;
+            size = ngx_parse_size(&s);
+
+            if (size < (ssize_t) (8 * ngx_pagesize)) {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "zone \"%V\" is too small", &value[i]);
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "ttl=", 4) == 0) {
+            s.data = value[i].data + 4;
+            s.len = value[i].len - 4;
+            ttl = ngx_parse_time(&s, 1);
+
+            if (ttl == (time_t) NGX_ERROR || ttl == 0) {
+                goto invalid;
+            }
+
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "bytes=", 6) == 0) {
+            s.data = value[i].data + 6;
+            s.len = value[i].len - 6;
+            bytes = ngx_parse_size(&s);
+
+            if (bytes < 64 || bytes > 65536) {
+                goto invalid;
+            }
+
+            continue;
+        }
+
+        goto invalid;
+    }
+
+    if (name.len == 0) {
+        return "needs zone=NAME:SIZE";
+    }
+
+    zone = ngx_shared_memory_add(cf, &name, size, &ngx_http_hymt_module);
+    if (zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (zone->data != NULL) {
+        return "names a zone that is in use";
+    }
+
+    sessions = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_sessions_t));
+    if (sessions == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    sessions->bytes = bytes;
+    sessions->ttl = ttl;
+
+    zone->init = ngx_http_hymt_sessions_init;
+    zone->data = sessions;
+
+    hlcf->sessions = sessions;
+
+    return NGX_CONF_OK;
+
+invalid:
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"hymt_sessions\"",
+                       &value[i]);
+
+    return NGX_CONF_ERROR;
 }
 
 

@@ -7,13 +7,18 @@
 /*
  * What the files of the module share.  The data goes one way:
  *
- *   ngx_http_hymt_request.c  reads the body, answers
- *   ngx_http_hymt_native.c   body -> call (texts and options) -> answer
- *   ngx_http_hymt_call.c     call -> jobs in slots -> results
+ *   ngx_http_hymt_request.c  finds the endpoint, reads the body, answers
+ *   ngx_http_hymt_params.c   body and query string -> one JSON object
+ *   ngx_http_hymt_native.c   that object -> call (texts, options) -> answer;
+ *   and its likes, one API   the only files that know the wire forms
+ *   ngx_http_hymt_call.c     call -> documents -> units -> jobs -> results
+ *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
  *                            hosts in worker 0, bells, life and death
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
+ *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
  *   ngx_http_hymt_status.c   hymt_status
+ *   ngx_http_hymt_variables.c  $hymt_api_key
  */
 
 
@@ -26,19 +31,64 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
+#include "document.h"
+#include "glossary.h"
 #include "host.h"
+
+#include <jansson.h>
 
 
 #define NGX_HTTP_HYMT_MAX_MODELS     16
 #define NGX_HTTP_HYMT_NO_LANG        (-2)
 #define NGX_HTTP_HYMT_LOOP_BUCKETS   12
+#define NGX_HTTP_HYMT_MAX_GROUPS     64
 
 /* bodies and answers up to this size are handled on the event loop */
 #define NGX_HTTP_HYMT_INLINE         8192
 
+/* kinds of body */
+#define NGX_HTTP_HYMT_JSON           0x1
+#define NGX_HTTP_HYMT_FORM           0x2
+#define NGX_HTTP_HYMT_MULTIPART      0x4
+#define NGX_HTTP_HYMT_PLAIN          0x8
+
 
 typedef struct ngx_http_hymt_main_conf_s  ngx_http_hymt_main_conf_t;
 typedef struct ngx_http_hymt_call_s       ngx_http_hymt_call_t;
+typedef struct ngx_http_hymt_api_s        ngx_http_hymt_api_t;
+
+
+/* A hymt_sessions zone. */
+
+typedef struct {
+    ngx_slab_pool_t            *shpool;
+    u_char                     *table;     /* [n_sets][ways][place] */
+    size_t                      n_sets;
+    size_t                      place;     /* bytes of one in the table */
+    size_t                      bytes;     /* of text that one keeps */
+    time_t                      ttl;
+} ngx_http_hymt_sessions_t;
+
+
+/* A hymt_glossaries directory. */
+
+typedef struct {
+    ngx_str_t                   path;      /* full, terminated */
+    hymt_glossary_limits_t      limits;
+    hymt_glossary_store_t      *store;     /* of this process; NULL: failed */
+    u_char                     *file;      /* of the directive, for messages */
+    ngx_uint_t                  line;
+} ngx_http_hymt_glossaries_t;
+
+
+/* The user that workers run as, for judging permissions from the master. */
+
+typedef struct {
+    const char                 *name;      /* NULL: who asks */
+    uid_t                       uid;
+    gid_t                       groups[NGX_HTTP_HYMT_MAX_GROUPS];
+    int                         n_groups;
+} ngx_http_hymt_user_t;
 
 
 /* A hymt_model block. */
@@ -89,6 +139,7 @@ typedef struct {
     ngx_atomic_t                resubmitted;
     ngx_atomic_t                tokens_in;
     ngx_atomic_t                tokens_out;
+    ngx_atomic_t                characters;    /* DeepL's: of texts answered */
 
     /*
      * Thread CPU time of the event loop between two returns to the kernel:
@@ -112,6 +163,7 @@ typedef struct {
 struct ngx_http_hymt_main_conf_s {
     ngx_array_t                 models;    /* ngx_http_hymt_model_t * */
     ngx_array_t                 locations; /* ngx_http_hymt_loc_conf_t * */
+    ngx_array_t                 glossaries;/* ngx_http_hymt_glossaries_t * */
     size_t                      buffers;   /* of one worker */
     ngx_shm_zone_t             *zone;
     ngx_cycle_t                *cycle;
@@ -126,20 +178,37 @@ struct ngx_http_hymt_main_conf_s {
 
 typedef struct {
     ngx_http_hymt_model_t      *model;     /* NULL: no hymt_translate here */
+    ngx_http_hymt_api_t        *api;
     ngx_msec_t                  timeout;
     ngx_msec_t                  loading_wait;
     size_t                      max_body;
+    size_t                      body_limit;/* client_max_body_size, too */
     ngx_int_t                   max_texts;
     ngx_int_t                   window;
     ngx_flag_t                  ignore_client_abort;
     ngx_int_t                   source;    /* default, or NO_LANG */
     ngx_int_t                   target;
+    ngx_uint_t                  split;     /* hymt_split_t */
+    size_t                      unit;      /* bytes of a unit */
+    ngx_uint_t                  tags;      /* ngx_http_hymt_tags_e */
+    ngx_array_t                *cors;      /* ngx_str_t: origins, or "*" */
+    ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
+    ngx_http_hymt_glossaries_t *glossaries;/* NULL: off */
+    ngx_http_hymt_sessions_t   *sessions;
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
     hymt_sampling_t             values;
     unsigned                    seeded:1;
 } ngx_http_hymt_loc_conf_t;
+
+
+/* Tags inside of a sentence. */
+
+typedef enum {
+    NGX_HTTP_HYMT_TAGS_MODEL = 0,         /* by the prompt for them */
+    NGX_HTTP_HYMT_TAGS_RUNS               /* what is between them, in pieces */
+} ngx_http_hymt_tags_e;
 
 
 typedef enum {
@@ -149,7 +218,7 @@ typedef enum {
 } ngx_http_hymt_sampling_e;
 
 
-/* An error as the client will see it. */
+/* An error, before an API gives it its form. */
 
 typedef struct {
     ngx_uint_t                  status;    /* 0: none */
@@ -158,27 +227,120 @@ typedef struct {
 } ngx_http_hymt_failure_t;
 
 
-/* One text of a call. */
+/* A malloc'ed text that grows; for answers and events. */
+
+typedef struct {
+    char                       *data;
+    size_t                      len;
+    size_t                      cap;
+    unsigned                    failed:1;  /* out of memory */
+} ngx_http_hymt_text_t;
+
+
+/*
+ * One text of a call.  A translation goes through a document, which cuts it
+ * into units; a chat (doc NULL) is one unit as it is.
+ */
 
 typedef struct {
     const char                 *text;      /* in the call's parsed body */
     size_t                      len;
+    int32_t                     src;       /* language, or HYMT_LANG_NONE */
+    hymt_sampling_t             sampling;
 
-    char                       *out;       /* malloc'ed, when done */
-    size_t                      out_len;
-    uint32_t                    slot;
-    unsigned                    state:2;   /* ngx_http_hymt_item_e */
-    hymt_result_t               result;
+    /* what detection found, where it was asked */
+    int32_t                     detected;  /* language, or HYMT_LANG_NONE */
+    double                      confidence;
 
     ngx_http_hymt_call_t       *call;
+    hymt_document_t            *doc;
+    char                       *chat;      /* malloc'ed output of a chat */
+    size_t                      chat_len;
+
+    const char                 *out;       /* set when all is done */
+    size_t                      out_len;
+    size_t                      sent;      /* of it, streamed */
+
+    uint32_t                    finish;    /* hymt_finish_t: the worst */
+    uint32_t                    prompt_tokens;
+    uint32_t                    completion_tokens;
+    uint64_t                    queue_ns;  /* the longest of its units */
+    uint64_t                    first_ns;
+    uint64_t                    total_ns;
+
+    ngx_http_hymt_failure_t    *failure;   /* malloc'ed: this one's alone */
+    unsigned                    asked:1;   /* a chat: submitted */
+    unsigned                    as_is:1;   /* not translated: text comes back */
+    unsigned                    done:1;
 } ngx_http_hymt_item_t;
 
 
-typedef enum {
-    NGX_HTTP_HYMT_ITEM_WAITING = 0,
-    NGX_HTTP_HYMT_ITEM_RUNNING,
-    NGX_HTTP_HYMT_ITEM_DONE
-} ngx_http_hymt_item_e;
+/* A unit in the engine. */
+
+typedef struct {
+    ngx_http_hymt_call_t       *call;
+    ngx_http_hymt_item_t       *item;      /* NULL: free */
+    uint32_t                    id;        /* of the document's unit */
+    uint32_t                    slot;
+} ngx_http_hymt_job_t;
+
+
+typedef struct {
+    const char                 *source;    /* terminated */
+    const char                 *target;
+} ngx_http_hymt_term_t;
+
+
+typedef void (*ngx_http_hymt_work_pt)(ngx_http_hymt_call_t *call);
+
+
+/* What an API offers below its location. */
+
+typedef struct {
+    ngx_uint_t                  methods;   /* NGX_HTTP_POST|... */
+
+    /*
+     * without slashes at its ends; "" is the location itself; a last part of
+     * "*" stands for one part, found in call->part
+     */
+    const char                 *path;
+
+    ngx_uint_t                  types;     /* NGX_HTTP_HYMT_JSON|... */
+    unsigned                    engine:1;  /* needs an engine that is there */
+    unsigned                    thread:1;  /* parse reads files: never on the
+                                              event loop */
+
+    /*
+     * Any thread.  Ends in one of: a failure (ngx_http_hymt_fail), an answer
+     * (ngx_http_hymt_reply), items with their options filled in.
+     */
+    ngx_http_hymt_work_pt       parse;
+
+    /* any thread: items -> answer (ngx_http_hymt_reply), or a failure */
+    ngx_http_hymt_work_pt       render;
+} ngx_http_hymt_endpoint_t;
+
+
+struct ngx_http_hymt_api_s {
+    ngx_str_t                   name;
+    ngx_http_hymt_endpoint_t   *endpoints; /* last one: methods 0 */
+
+    /* an error's JSON; may change the status to one the API knows */
+    json_t                   *(*error)(ngx_http_hymt_failure_t *f);
+
+    /*
+     * Streaming, on the event loop: events are appended to `out`.  NULL where
+     * the API has none.
+     */
+    void                      (*delta)(ngx_http_hymt_call_t *call,
+                                   const char *text, size_t len,
+                                   ngx_http_hymt_text_t *out);
+    void                      (*end)(ngx_http_hymt_call_t *call,
+                                   ngx_http_hymt_text_t *out);
+    void                      (*broken)(ngx_http_hymt_call_t *call,
+                                   ngx_http_hymt_failure_t *f,
+                                   ngx_http_hymt_text_t *out);
+};
 
 
 /*
@@ -191,34 +353,53 @@ struct ngx_http_hymt_call_s {
     ngx_http_request_t         *r;
     ngx_http_hymt_model_t      *model;
     ngx_http_hymt_loc_conf_t   *conf;
+    ngx_http_hymt_endpoint_t   *endpoint;  /* NULL until it is found */
+    ngx_thread_pool_t          *pool;
+    ngx_log_t                  *log;       /* the connection's */
 
     ngx_event_t                 timer;     /* timeout; never cancelable */
     ngx_event_t                 run;       /* posted: go on with the call */
     ngx_queue_t                 queue;     /* runtime: all admitted calls */
     ngx_queue_t                 line;      /* runtime: those wanting slots */
-    ngx_log_t                  *log;       /* the connection's */
 
-    /* the body as it comes */
+    /* what was asked: malloc'ed copies where they are strings */
+    ngx_uint_t                  method;
+    ngx_uint_t                  allow;     /* methods, where this one is not */
+    ngx_uint_t                  type;      /* NGX_HTTP_HYMT_JSON ...; 0: none */
+    ngx_str_t                   args;
+    char                       *part;      /* what "*" stood for */
+    char                       *owner;     /* hymt_owner; NULL without one */
+    const char                 *session;   /* its id, in root; or NULL */
+    char                       *session_text;
+    char                       *boundary;  /* of multipart/form-data */
     char                       *body;
     size_t                      body_len;
     size_t                      body_cap;
 
-    /* the query string, for text/plain: a malloc'ed copy */
-    ngx_str_t                   args;
-
-    ngx_thread_pool_t          *pool;
-
-    /* filled by the parser, read by everyone after */
+    /* filled by the endpoint's parse(), read by everyone after */
+    ngx_http_hymt_work_pt       more;      /* set by a parse(): goes on with
+                                              it where files may be read, on a
+                                              thread of the pool */
+    json_t                     *root;      /* the parameters; owns texts */
+    void                       *data;      /* malloc'ed, the API's own */
     ngx_http_hymt_item_t       *items;
     ngx_uint_t                  n_items;
-    void                       *json;      /* json_t that owns the texts */
     hymt_job_t                  job;       /* options common to all items */
+    hymt_document_params_t      document;
+    ngx_http_hymt_term_t       *terms;     /* malloc'ed; only those that a unit
+                                              holds go into its prompt */
+    ngx_uint_t                  n_terms;
+    hymt_glossary_t            *glossary;  /* a reference: more of such terms */
+    const char                **stops;     /* malloc'ed: stop strings (chat) */
+    ngx_uint_t                  n_stops;
     ngx_http_hymt_failure_t     failure;
+    char                        scratch[256];
 
     /* progress */
-    ngx_uint_t                  next;      /* first item not submitted */
-    ngx_uint_t                  running;
-    ngx_uint_t                  done;
+    ngx_http_hymt_job_t        *jobs;      /* [window] */
+    ngx_uint_t                  running;   /* of them */
+    ngx_uint_t                  first;     /* first item that is not done */
+    ngx_uint_t                  done;      /* items */
     ngx_uint_t                  epochs;    /* engine restarts lived through */
     ngx_msec_t                  start;     /* body read, ngx_current_msec */
     uint64_t                    deadline;  /* hymt_now_ns() clock */
@@ -226,11 +407,18 @@ struct ngx_http_hymt_call_s {
     /* the answer: malloc'ed, handed to the request's pool to free */
     char                       *answer;
     size_t                      answer_len;
+    ngx_uint_t                  status;
+    const char                 *content_type;
+
+    struct ngx_http_hymt_stream_s  *stream_state;
 
     size_t                      charged;   /* bytes of hymt_buffers */
 
-    unsigned                    plain:1;   /* text/plain in and out */
-    unsigned                    array:1;   /* "text" was an array */
+    unsigned                    array:1;   /* texts came as an array */
+    unsigned                    detect:1;  /* the source was to be detected */
+    unsigned                    stream:1;  /* answer by events */
+    unsigned                    chat:1;    /* items are chats */
+    unsigned                    each:1;    /* a text may fail alone */
     unsigned                    busy:1;    /* a thread holds it */
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
@@ -238,9 +426,6 @@ struct ngx_http_hymt_call_s {
     unsigned                    ended:1;   /* of no interest to the engine */
     unsigned                    answered:1;
 };
-
-
-typedef void (*ngx_http_hymt_work_pt)(ngx_http_hymt_call_t *call);
 
 
 extern ngx_module_t  ngx_http_hymt_module;
@@ -254,6 +439,29 @@ ngx_http_hymt_model_t *ngx_http_hymt_model_get(ngx_conf_t *cf,
     ngx_http_hymt_main_conf_t *hmcf, ngx_str_t *name);
 ngx_int_t ngx_http_hymt_model_check(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle);
+
+ngx_int_t ngx_http_hymt_user(ngx_cycle_t *cycle, ngx_http_hymt_user_t *user);
+
+/*
+ * Whether the workers may use a path: want is 4 to read it, 7 to keep files in
+ * it.  NGX_ERROR: text says why not.
+ */
+ngx_int_t ngx_http_hymt_check_path(ngx_http_hymt_user_t *user,
+    const char *path, mode_t want, char *text, size_t size);
+
+
+/* ngx_http_hymt_glossaries.c */
+
+char *ngx_http_hymt_glossaries(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+ngx_int_t ngx_http_hymt_glossaries_check(ngx_http_hymt_main_conf_t *hmcf);
+void ngx_http_hymt_glossaries_open(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_cycle_t *cycle);
+
+/* appends "source TAB target" lines of the glossary's terms that occur in text;
+   any thread */
+void ngx_http_hymt_glossary_terms(ngx_http_hymt_call_t *call,
+    const char *text, size_t len, ngx_http_hymt_text_t *out);
 
 
 /* ngx_http_hymt_runtime.c */
@@ -276,8 +484,18 @@ ngx_uint_t ngx_http_hymt_buffers_full(void);
 /* this turn of the event loop has taken its share of bodies */
 ngx_uint_t ngx_http_hymt_turn_spent(void);
 
-ngx_int_t ngx_http_hymt_submit(ngx_http_hymt_item_t *item);
-void ngx_http_hymt_cancel(ngx_http_hymt_item_t *item);
+/*
+ * Submits a job that has its item, unit id and call set.  NGX_OK; NGX_AGAIN: no
+ * slot is free or the lane is not attached yet; NGX_DECLINED: it does not fit a
+ * slot; NGX_ERROR: no client.
+ */
+ngx_int_t ngx_http_hymt_submit(ngx_http_hymt_job_t *job,
+    const hymt_job_t *params);
+void ngx_http_hymt_cancel(ngx_http_hymt_job_t *job);
+
+/* the text so far of a job in the engine: the slot's, to be copied */
+void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
+    uint32_t *len);
 
 /*
  * Every admitted call is on the runtime's list; one that found no slot stands
@@ -286,6 +504,9 @@ void ngx_http_hymt_cancel(ngx_http_hymt_item_t *item);
 void ngx_http_hymt_enlist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_delist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_line_up(ngx_http_hymt_call_t *call);
+
+/* wakes the next one in line: the caller leaves a slot that it was woken for */
+void ngx_http_hymt_pass_on(void);
 
 /* what this process knows of the model's engine; false: nothing to ask */
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
@@ -300,8 +521,10 @@ ngx_int_t ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data,
     size_t len);
 void ngx_http_hymt_call_start(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_run(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_call_item_done(ngx_http_hymt_item_t *item,
+void ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job);
+void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
     const hymt_result_t *result, const char *text);
 void ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_close(ngx_http_hymt_call_t *call);
@@ -310,20 +533,123 @@ void ngx_http_hymt_call_close(ngx_http_hymt_call_t *call);
 ngx_int_t ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
     ngx_http_hymt_work_pt work, ngx_http_hymt_work_pt then);
 
-/* values not given (in `none`) leave the base as it is */
-void ngx_http_hymt_sampling_none(hymt_sampling_t *s);
-void ngx_http_hymt_sampling_over(hymt_sampling_t *s,
-    const hymt_sampling_t *over);
+/* For parse() and render(), on any thread; the first failure counts. */
 
 void ngx_http_hymt_fail(ngx_http_hymt_call_t *call, ngx_uint_t status,
     const char *code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* takes root over; 200 unless status says otherwise */
+void ngx_http_hymt_reply(ngx_http_hymt_call_t *call, ngx_uint_t status,
+    json_t *root);
 
-/* ngx_http_hymt_native.c: both run on any thread */
+/* takes malloc'ed text over */
+void ngx_http_hymt_reply_text(ngx_http_hymt_call_t *call, ngx_uint_t status,
+    const char *content_type, char *text, size_t len);
 
-void ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_native_render(ngx_http_hymt_call_t *call);
+/*
+ * Sampling, languages and document options from the configuration: the first
+ * thing a parse() does.
+ */
+void ngx_http_hymt_defaults(ngx_http_hymt_call_t *call);
+
+/* n items that are set up but for their text: NGX_OK or NGX_ERROR (failure) */
+ngx_int_t ngx_http_hymt_items(ngx_http_hymt_call_t *call, ngx_uint_t n);
+
+/*
+ * The last thing a parse() of translations does: checks the options, detects
+ * the source where it was asked, makes the documents.  NGX_OK or NGX_ERROR.
+ */
+ngx_int_t ngx_http_hymt_prepare(ngx_http_hymt_call_t *call);
+
+/*
+ * True for a text without a letter or digit: emoji, marks, space, nothing.
+ * Nobody can translate it.
+ */
+ngx_uint_t ngx_http_hymt_symbols(const char *text, size_t len);
+
+/* whether the model has a prompt for terms, context, style, and `more` */
+ngx_uint_t ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more);
+
+/* values not given (in `none`) leave the base as it is */
+void ngx_http_hymt_sampling_none(hymt_sampling_t *s);
+void ngx_http_hymt_sampling_over(hymt_sampling_t *s,
+    const hymt_sampling_t *over);
+
+void ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data,
+    size_t len);
+
+/* appends "data: " JSON "\n\n" and lets go of root */
+void ngx_http_hymt_append_event(ngx_http_hymt_text_t *out, json_t *root);
+
+
+/* ngx_http_hymt_params.c: on any thread */
+
+/*
+ * Body and query string as one JSON object, kept in call->root: a JSON body as
+ * it is (the query string is not looked at), else the fields of a form and of
+ * the query string as strings, repeated ones as arrays.  NULL: failure is set.
+ */
+json_t *ngx_http_hymt_params(ngx_http_hymt_call_t *call);
+
+/*
+ * One parameter by name.  NGX_OK; NGX_DECLINED: absent or null, *value is left
+ * as it was; NGX_ERROR: of a wrong type or out of range, failure is set.  From
+ * forms, numbers and booleans are taken from their text.
+ */
+ngx_int_t ngx_http_hymt_param_string(ngx_http_hymt_call_t *call,
+    const char *name, const char **value, size_t *len);
+ngx_int_t ngx_http_hymt_param_bool(ngx_http_hymt_call_t *call,
+    const char *name, ngx_uint_t *value);
+ngx_int_t ngx_http_hymt_param_integer(ngx_http_hymt_call_t *call,
+    const char *name, int64_t low, int64_t high, int64_t *value);
+ngx_int_t ngx_http_hymt_param_real(ngx_http_hymt_call_t *call,
+    const char *name, double *value);
+
+/* a string or an array of strings as a new array (the caller's), of strings
+   only; comma: a single string is split at commas */
+ngx_int_t ngx_http_hymt_param_strings(ngx_http_hymt_call_t *call,
+    const char *name, ngx_uint_t comma, json_t **value);
+
+/* "an array", "a string" ...: of a JSON value, for messages */
+const char *ngx_http_hymt_type(json_t *value);
+
+
+/* ngx_http_hymt_session.c: on the event loop; call->session is set */
+
+ngx_int_t ngx_http_hymt_sessions_init(ngx_shm_zone_t *zone, void *data);
+ngx_int_t ngx_http_hymt_session_context(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_session_add(ngx_http_hymt_call_t *call);
+
+
+/* ngx_http_hymt_stream.c: on the event loop */
+
+/*
+ * Events of the API for text that is new; call->stream is set.  Never ends the
+ * request: where nothing can be sent any more, the call runs and sees failed().
+ */
+void ngx_http_hymt_stream_text(ngx_http_hymt_call_t *call, const char *text,
+    size_t len);
+ngx_uint_t ngx_http_hymt_stream_busy(ngx_http_hymt_call_t *call);
+ngx_uint_t ngx_http_hymt_stream_failed(ngx_http_hymt_call_t *call);
+
+/* these end the request, with the API's last events */
+void ngx_http_hymt_stream_end(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_stream_broken(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_failure_t *f);
+
+/* the request is ending: no more timers */
+void ngx_http_hymt_stream_close(ngx_http_hymt_call_t *call);
+
+
+/* ngx_http_hymt_native.c and its likes */
+
+extern ngx_http_hymt_api_t  ngx_http_hymt_native;
+extern ngx_http_hymt_api_t  ngx_http_hymt_libretranslate;
+extern ngx_http_hymt_api_t  ngx_http_hymt_deepl;
+extern ngx_http_hymt_api_t  ngx_http_hymt_google;
+
+extern ngx_http_hymt_api_t *ngx_http_hymt_apis[];
 
 
 /* ngx_http_hymt_request.c */
@@ -332,6 +658,20 @@ ngx_int_t ngx_http_hymt_handler(ngx_http_request_t *r);
 void ngx_http_hymt_answer(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
     ngx_http_hymt_failure_t *f);
+void ngx_http_hymt_count(ngx_uint_t status);
+void ngx_http_hymt_count_tokens(ngx_http_hymt_call_t *call);
+ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
+    const char *value);
+
+
+/* the first header of a name, which is in lower case; NULL without one */
+ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
+    ngx_str_t *name);
+
+
+/* ngx_http_hymt_variables.c */
+
+ngx_int_t ngx_http_hymt_add_variables(ngx_conf_t *cf);
 
 
 /* ngx_http_hymt_status.c */

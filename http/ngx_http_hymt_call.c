@@ -5,15 +5,13 @@
 
 
 /*
- * A call: the texts of one request on their way through the engine.  A window
- * of them is submitted; the others wait here, in the worker's memory, and
- * follow as results come.
+ * A call: the texts of one request on their way through the engine.  Each is a
+ * document that hands out units; a window of them is submitted, the others wait
+ * here, in the worker's memory, and follow as results come.
  */
 
 
 #include "ngx_http_hymt.h"
-
-#include <jansson.h>
 
 
 #if (NGX_THREADS)
@@ -30,17 +28,32 @@ static void ngx_http_hymt_task_done(ngx_event_t *ev);
 
 #endif
 
+static ngx_http_hymt_job_t *ngx_http_hymt_free_job(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_item_t *item, hymt_unit_t *unit);
+static ngx_int_t ngx_http_hymt_ask(ngx_http_hymt_job_t *job,
+    const hymt_unit_t *unit);
+static char *ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call,
+    const hymt_unit_t *unit, uint32_t *len);
+static void ngx_http_hymt_give_back(ngx_http_hymt_job_t *job);
+static void ngx_http_hymt_item_end(ngx_http_hymt_item_t *item);
+static void ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item,
+    ngx_uint_t status, const char *code, const char *message);
+static void ngx_http_hymt_judge(ngx_http_hymt_item_t *item,
+    const hymt_result_t *result);
+static void ngx_http_hymt_take(ngx_http_hymt_job_t *job,
+    const hymt_result_t *result, const char *text);
+static size_t ngx_http_hymt_stop_at(ngx_http_hymt_call_t *call,
+    const char *text, size_t len);
+static void ngx_http_hymt_finish(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_outputs(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_rendered(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_call_timeout(ngx_event_t *ev);
 static void ngx_http_hymt_call_run_event(ngx_event_t *ev);
-static void ngx_http_hymt_call_cleanup(void *data);
 static void ngx_http_hymt_call_end(ngx_http_hymt_call_t *call);
-static void ngx_http_hymt_call_cancel_items(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_call_cleanup(void *data);
 static void ngx_http_hymt_call_free(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_release(ngx_http_hymt_call_t *call);
-static void ngx_http_hymt_free_answer(void *data);
-static ngx_uint_t ngx_http_hymt_blank(const char *text, size_t len);
-static void ngx_http_hymt_judge(ngx_http_hymt_item_t *item);
-static void ngx_http_hymt_rendered(ngx_http_hymt_call_t *call);
 
 
 ngx_http_hymt_call_t *
@@ -117,46 +130,6 @@ ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
     call->body_len += len;
 
     return NGX_OK;
-}
-
-
-void
-ngx_http_hymt_fail(ngx_http_hymt_call_t *call, ngx_uint_t status,
-    const char *code, const char *fmt, ...)
-{
-    u_char                    c;
-    size_t                    i, len;
-    va_list                   args;
-    ngx_uint_t                broken;
-    ngx_http_hymt_failure_t  *f;
-
-    f = &call->failure;
-
-    if (f->status != 0) {
-        return;
-    }
-
-    f->status = status;
-    f->code = code;
-
-    va_start(args, fmt);
-    (void) vsnprintf(f->message, sizeof(f->message), fmt, args);
-    va_end(args);
-
-    /* it may quote the client, goes to the log, and may have been cut */
-
-    len = hymt_utf8_whole(f->message, ngx_strlen(f->message));
-    f->message[len] = '\0';
-
-    broken = !hymt_utf8_check(f->message, len, NULL);
-
-    for (i = 0; i < len; i++) {
-        c = (u_char) f->message[i];
-
-        if (c < 0x20 || c == 0x7f || (broken && c >= 0x80)) {
-            f->message[i] = '?';
-        }
-    }
 }
 
 
@@ -271,37 +244,6 @@ ngx_http_hymt_task_done(ngx_event_t *ev)
 
 
 void
-ngx_http_hymt_sampling_none(hymt_sampling_t *s)
-{
-    s->temperature = -1;
-    s->top_p = -1;
-    s->repetition_penalty = -1;
-    s->top_k = UINT32_MAX;
-}
-
-
-void
-ngx_http_hymt_sampling_over(hymt_sampling_t *s, const hymt_sampling_t *over)
-{
-    if (over->temperature >= 0) {
-        s->temperature = over->temperature;
-    }
-
-    if (over->top_p >= 0) {
-        s->top_p = over->top_p;
-    }
-
-    if (over->repetition_penalty >= 0) {
-        s->repetition_penalty = over->repetition_penalty;
-    }
-
-    if (over->top_k != UINT32_MAX) {
-        s->top_k = over->top_k;
-    }
-}
-
-
-void
 ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 {
     ngx_msec_t                 wait;
@@ -311,7 +253,7 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
     hlcf = call->conf;
     wait = hlcf->timeout;
 
-    /* kept when the engine dies and the texts are submitted again */
+    /* kept when the engine dies and the units are submitted again */
 
     call->job.sampling.seed = (uint64_t) ngx_random() << 32
                               ^ (uint64_t) ngx_random();
@@ -319,7 +261,8 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
     call->start = ngx_current_msec;
     call->deadline = hymt_now_ns() + (uint64_t) wait * 1000000;
 
-    if (ngx_http_hymt_engine_info(call->model, &info)
+    if (call->endpoint->engine
+        && ngx_http_hymt_engine_info(call->model, &info)
         && info.state != HYMT_HOST_READY && hlcf->loading_wait < wait)
     {
         wait = hlcf->loading_wait;
@@ -333,13 +276,15 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 
 
 /*
- * Texts parsed and checked: in, or 429.  Afterwards the call is the engine's
- * until its last item is done.
+ * Parsed and checked: in, or 429.  Afterwards the call is the engine's until
+ * its last item is done.
  */
 void
 ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 {
-    size_t  need;
+    size_t            need;
+    ngx_uint_t        i;
+    hymt_host_info_t  info;
 
     if (ngx_http_hymt_in_flight(call->model)
         >= (uint32_t) call->model->queue)
@@ -351,9 +296,21 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
-    /* the parsed copy of the texts, the items, and answers of like size */
+    if (call->session != NULL
+        && ngx_http_hymt_session_context(call) != NGX_OK)
+    {
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
 
-    need = 2 * call->body_len + call->n_items * sizeof(ngx_http_hymt_item_t);
+    /* parameters grow with the body, documents and answers with the texts */
+
+    need = 2 * call->body_len + call->n_items * sizeof(ngx_http_hymt_item_t)
+           + call->conf->window * sizeof(ngx_http_hymt_job_t);
+
+    for (i = 0; i < call->n_items; i++) {
+        need += 2 * call->items[i].len;
+    }
 
     if (ngx_http_hymt_charge(call, need) != NGX_OK) {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
@@ -362,54 +319,111 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
+    call->jobs = calloc(call->conf->window, sizeof(ngx_http_hymt_job_t));
+
+    if (call->jobs == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
+    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
+        call->jobs[i].call = call;
+    }
+
     (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->texts,
                                 call->n_items);
 
     ngx_http_hymt_enlist(call);
 
+    /* while a thread parsed it nobody told it that the model has loaded */
+
+    if (call->loading && ngx_http_hymt_engine_info(call->model, &info)
+        && info.state == HYMT_HOST_READY)
+    {
+        ngx_http_hymt_call_loaded(call);
+    }
+
     ngx_http_hymt_call_run(call);
 }
 
 
+/* From now on it has its hymt_timeout. */
+void
+ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call)
+{
+    ngx_msec_t  spent;
+
+    call->loading = 0;
+    spent = ngx_current_msec - call->start;
+
+    ngx_add_timer(&call->timer, call->conf->timeout > spent
+                                ? call->conf->timeout - spent : 1);
+}
+
+
+/*
+ * Fills the window with units, item by item in order; ends the call when
+ * nothing is left.
+ */
 void
 ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
 {
     ngx_int_t              rc;
+    ngx_uint_t             i;
+    hymt_unit_t            unit;
+    ngx_http_hymt_job_t   *job;
     ngx_http_hymt_item_t  *item;
 
-    while (call->failure.status == 0 && call->next < call->n_items
+    if (ngx_http_hymt_stream_failed(call)) {
+        ngx_http_hymt_call_close(call);
+        ngx_http_finalize_request(call->r, NGX_ERROR);
+        return;
+    }
+
+    i = call->first;
+
+    while (call->failure.status == 0 && i < call->n_items
            && call->running < (ngx_uint_t) call->conf->window)
     {
-        item = &call->items[call->next];
+        item = &call->items[i];
 
-        if (item->state != NGX_HTTP_HYMT_ITEM_WAITING) {
-            call->next++;
-            continue;
+        rc = ngx_http_hymt_next_unit(call, item, &unit);
+
+        if (rc == NGX_DONE) {
+            ngx_http_hymt_item_end(item);
         }
 
-        if (ngx_http_hymt_blank(item->text, item->len)) {
+        if (rc == NGX_DONE || rc == NGX_DECLINED) {
 
-            /* nothing to translate: white space comes back as it is */
-
-            item->state = NGX_HTTP_HYMT_ITEM_DONE;
-            item->out = malloc(item->len + 1);
-
-            if (item->out == NULL) {
-                ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                   "internal", "out of memory");
-                break;
+            while (call->first < call->n_items
+                   && call->items[call->first].done)
+            {
+                call->first++;
             }
 
-            ngx_memcpy(item->out, item->text, item->len);
-            item->out_len = item->len;
-            item->result.finish = HYMT_FINISH_STOP;
-
-            call->next++;
-            call->done++;
+            i++;
             continue;
         }
 
-        rc = ngx_http_hymt_submit(item);
+        if (rc == NGX_AGAIN) {
+            i++;
+            continue;
+        }
+
+        job = ngx_http_hymt_free_job(call);
+        job->item = item;
+        job->id = unit.id;
+
+        rc = ngx_http_hymt_ask(job, &unit);
+
+        if (rc == NGX_OK) {
+            call->running++;
+            continue;
+        }
+
+        ngx_http_hymt_give_back(job);
 
         if (rc == NGX_AGAIN) {
             ngx_http_hymt_line_up(call);
@@ -417,26 +431,21 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
         }
 
         if (rc == NGX_DECLINED) {
-            ngx_http_hymt_fail(call, 422, "text_too_long",
-                               "text %lu has %lu bytes; model \"%s\" with its"
-                               " context of %ld tokens takes at most %ld:"
-                               " split it", (unsigned long) call->next,
-                               (unsigned long) item->len,
-                               call->model->name.data,
-                               (long) call->model->context,
-                               (long) call->model->exchange.params.in_bytes);
-            break;
+            (void) snprintf(call->scratch, sizeof(call->scratch),
+                            "a text of %lu bytes; model \"%s\" with its"
+                            " context of %ld tokens takes at most %ld: split"
+                            " it", (unsigned long) unit.len,
+                            call->model->name.data,
+                            (long) call->model->context,
+                            (long) call->model->exchange.params.in_bytes);
+
+            ngx_http_hymt_item_fail(item, 422, "text_too_long",
+                                    call->scratch);
+            continue;
         }
 
-        if (rc != NGX_OK) {
-            ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "unavailable", "this worker has no engine");
-            break;
-        }
-
-        item->state = NGX_HTTP_HYMT_ITEM_RUNNING;
-        call->running++;
-        call->next++;
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "this worker has no engine");
     }
 
     if (call->failure.status != 0) {
@@ -445,95 +454,327 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
     }
 
     if (call->done == call->n_items) {
-        ngx_http_hymt_call_end(call);
+        ngx_http_hymt_finish(call);
+    }
+}
 
-        if (ngx_http_hymt_call_work(call, 2 * call->body_len,
-                                    ngx_http_hymt_native_render,
-                                    ngx_http_hymt_rendered)
-            != NGX_OK)
+
+static ngx_http_hymt_job_t *
+ngx_http_hymt_free_job(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_job_t  *job;
+
+    for (job = call->jobs; job->item != NULL; job++) { /* void */ }
+
+    return job;
+}
+
+
+/*
+ * NGX_OK; NGX_AGAIN: none until results are in; NGX_DONE: the item has just
+ * ended; NGX_DECLINED: it had ended before.
+ */
+static ngx_int_t
+ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call, ngx_http_hymt_item_t *item,
+    hymt_unit_t *unit)
+{
+    if (item->done) {
+        return NGX_DECLINED;
+    }
+
+    if (item->doc != NULL) {
+
+        switch (hymt_document_next(item->doc, unit)) {
+
+        case HYMT_OK:
+            return NGX_OK;
+
+        case HYMT_AGAIN:
+            return NGX_AGAIN;
+
+        default:
+            return NGX_DONE;
+        }
+    }
+
+    if (item->chat != NULL || item->as_is) {
+        return NGX_DONE;
+    }
+
+    if (item->asked) {
+        return NGX_AGAIN;
+    }
+
+    ngx_memzero(unit, sizeof(hymt_unit_t));
+
+    unit->text = item->text;
+    unit->len = item->len;
+    item->asked = 1;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
+{
+    char                  *terms;
+    ngx_int_t              rc;
+    hymt_job_t             params;
+    ngx_http_hymt_call_t  *call;
+    ngx_http_hymt_item_t  *item;
+
+    call = job->call;
+    item = job->item;
+
+    params = call->job;
+    params.src = item->src;
+    params.sampling = item->sampling;
+    params.sampling.index = (uint32_t) (item - call->items) << 16
+                            | (unit->id & 0xffff);
+    params.deadline_ns = call->deadline;
+
+    if (call->stream) {
+        params.flags |= HYMT_JOB_STREAM;
+    }
+
+    if (call->chat) {
+        params.part[HYMT_PART_CHAT] = unit->text;
+        params.part_len[HYMT_PART_CHAT] = unit->len;
+
+        return ngx_http_hymt_submit(job, &params);
+    }
+
+    if (unit->tagged) {
+        params.flags |= HYMT_JOB_FORMATTED;
+    }
+
+    params.part[HYMT_PART_TEXT] = unit->text;
+    params.part_len[HYMT_PART_TEXT] = unit->len;
+
+    if (params.part[HYMT_PART_CONTEXT] == NULL && unit->context != NULL) {
+        params.part[HYMT_PART_CONTEXT] = unit->context;
+        params.part_len[HYMT_PART_CONTEXT] = unit->context_len;
+    }
+
+    terms = ngx_http_hymt_unit_terms(call, unit,
+                                     &params.part_len[HYMT_PART_TERMS]);
+    params.part[HYMT_PART_TERMS] = terms;
+
+    rc = ngx_http_hymt_submit(job, &params);
+
+    free(terms);
+
+    return rc;
+}
+
+
+/*
+ * "source TAB target" lines of the terms that the unit holds; NULL without any.
+ * A unit is small, and so are the terms of a request.
+ */
+static char *
+ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call, const hymt_unit_t *unit,
+    uint32_t *len)
+{
+    ngx_uint_t             i;
+    ngx_http_hymt_term_t  *term;
+    ngx_http_hymt_text_t   out;
+
+    ngx_memzero(&out, sizeof(ngx_http_hymt_text_t));
+
+    for (i = 0; i < call->n_terms; i++) {
+        term = &call->terms[i];
+
+        if (memmem(unit->text, unit->len, term->source, strlen(term->source))
+            == NULL)
         {
-            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                               "internal", "can't start a task");
-            ngx_http_hymt_answer_failure(call, &call->failure);
+            continue;
         }
+
+        ngx_http_hymt_append(&out, term->source, strlen(term->source));
+        ngx_http_hymt_append(&out, "\t", 1);
+        ngx_http_hymt_append(&out, term->target, strlen(term->target));
+        ngx_http_hymt_append(&out, "\n", 1);
     }
+
+    if (call->glossary != NULL) {
+        ngx_http_hymt_glossary_terms(call, unit->text, unit->len, &out);
+    }
+
+    if (out.failed) {
+
+        /* better without terms than not at all: memory is short anyway */
+
+        free(out.data);
+        out.data = NULL;
+        out.len = 0;
+    }
+
+    *len = out.len;
+
+    return out.data;
+}
+
+
+/* A unit that is not in the engine is to be handed out again. */
+static void
+ngx_http_hymt_give_back(ngx_http_hymt_job_t *job)
+{
+    if (job->item->doc != NULL) {
+        hymt_document_return(job->item->doc, job->id);
+
+    } else {
+        job->item->asked = 0;
+    }
+
+    job->item = NULL;
 }
 
 
 static void
-ngx_http_hymt_rendered(ngx_http_hymt_call_t *call)
+ngx_http_hymt_item_end(ngx_http_hymt_item_t *item)
 {
-    ngx_pool_cleanup_t  *cln;
-
-    if (call->failure.status == 0) {
-
-        /*
-         * The pool's cleanup, not the request's: that one may run while parts
-         * of the answer still wait in the connection.
-         */
-
-        cln = ngx_pool_cleanup_add(call->r->pool, 0);
-
-        if (cln == NULL) {
-            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                               "internal", "out of memory");
-
-        } else {
-            cln->handler = ngx_http_hymt_free_answer;
-            cln->data = call->answer;
-        }
+    if (!item->done) {
+        item->done = 1;
+        item->call->done++;
     }
-
-    if (call->failure.status != 0) {
-        ngx_http_hymt_answer_failure(call, &call->failure);
-        return;
-    }
-
-    ngx_http_hymt_answer(call);
 }
 
 
+/* One text's failure: its own where the API tells of each, else the call's. */
 static void
-ngx_http_hymt_free_answer(void *data)
+ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item, ngx_uint_t status,
+    const char *code, const char *message)
 {
-    free(data);
-}
-
-
-/* The runtime's word: one item has its result.  text is the slot's. */
-void
-ngx_http_hymt_call_item_done(ngx_http_hymt_item_t *item,
-    const hymt_result_t *result, const char *text)
-{
+    ngx_uint_t             i;
+    ngx_http_hymt_job_t   *job;
     ngx_http_hymt_call_t  *call;
 
     call = item->call;
 
-    item->state = NGX_HTTP_HYMT_ITEM_DONE;
-    item->result = *result;
+    if (!call->each || call->n_items == 1 || status >= 500) {
 
-    call->running--;
-    call->done++;
-
-    if (result->code != HYMT_RESULT_OK) {
-        ngx_http_hymt_judge(item);
-
-    } else {
-        item->out = malloc(result->text_len + 1);
-
-        if (item->out == NULL) {
-            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                               "internal", "out of memory");
+        if (call->array && status < 500) {
+            ngx_http_hymt_fail(call, status, code, "text %lu: %s",
+                               (unsigned long) (item - call->items), message);
 
         } else {
-            ngx_memcpy(item->out, text, result->text_len);
-            item->out_len = result->text_len;
-
-            if (!hymt_utf8_check(item->out, item->out_len, NULL)) {
-                ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                   "internal", "the engine's text is broken");
-            }
+            ngx_http_hymt_fail(call, status, code, "%s", message);
         }
+
+        return;
+    }
+
+    item->failure = calloc(1, sizeof(ngx_http_hymt_failure_t));
+
+    if (item->failure == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        return;
+    }
+
+    item->failure->status = status;
+    item->failure->code = code;
+    (void) snprintf(item->failure->message, sizeof(item->failure->message),
+                    "%s", message);
+
+    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
+        job = &call->jobs[i];
+
+        if (job->item == item) {
+            ngx_http_hymt_cancel(job);
+            job->item = NULL;
+            call->running--;
+        }
+    }
+
+    ngx_http_hymt_item_end(item);
+}
+
+
+/* The runtime's word: a streaming job has more text. */
+void
+ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job)
+{
+    size_t                 keep;
+    uint32_t               len;
+    const char            *text;
+    ngx_http_hymt_call_t  *call;
+    ngx_http_hymt_item_t  *item;
+
+    call = job->call;
+    item = job->item;
+
+    /* a reader that is slow gets it all in one event later */
+
+    if (ngx_http_hymt_stream_busy(call)) {
+        return;
+    }
+
+    if (item->doc != NULL && !hymt_document_plain(item->doc)) {
+        return;
+    }
+
+    ngx_http_hymt_so_far(job, &text, &len);
+
+    /*
+     * What may still turn out to be a control token's text, or the beginning
+     * of a stop string, waits.
+     */
+
+    keep = call->n_stops ? 64 : 0;
+
+    if (memmem(text, len, "<|", 2) != NULL
+        || memmem(text, len, "\xef\xbd\x9c", 3) != NULL)
+    {
+        return;
+    }
+
+    if (len <= keep + item->sent || !hymt_utf8_check(text, len, NULL)) {
+        return;
+    }
+
+    len = hymt_utf8_whole(text, len - keep);
+
+    if (len > item->sent) {
+        ngx_http_hymt_stream_text(call, text + item->sent, len - item->sent);
+        item->sent = len;
+    }
+}
+
+
+/* The runtime's word: a job has its result.  text is the slot's. */
+void
+ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
+    const char *text)
+{
+    ngx_http_hymt_call_t  *call;
+    ngx_http_hymt_item_t  *item;
+
+    call = job->call;
+    item = job->item;
+
+    call->running--;
+
+    item->prompt_tokens += result->prompt_tokens;
+    item->completion_tokens += result->completion_tokens;
+    item->queue_ns = ngx_max(item->queue_ns, result->queue_ns);
+    item->first_ns = ngx_max(item->first_ns, result->first_ns);
+    item->total_ns = ngx_max(item->total_ns, result->total_ns);
+
+    if (result->code != HYMT_RESULT_OK) {
+        job->item = NULL;
+        ngx_http_hymt_judge(item, result);
+
+    } else if (!hymt_utf8_check(text, result->text_len, NULL)) {
+        job->item = NULL;
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "the engine's text is broken");
+
+    } else {
+        ngx_http_hymt_take(job, result, text);
+        job->item = NULL;
     }
 
     ngx_post_event(&call->run, &ngx_posted_events);
@@ -541,54 +782,129 @@ ngx_http_hymt_call_item_done(ngx_http_hymt_item_t *item,
 
 
 static void
-ngx_http_hymt_judge(ngx_http_hymt_item_t *item)
+ngx_http_hymt_judge(ngx_http_hymt_item_t *item, const hymt_result_t *result)
 {
-    char                   where[64];
-    const char            *error;
-    ngx_http_hymt_call_t  *call;
+    const char  *error;
 
-    call = item->call;
-    error = item->result.error;
+    error = result->error;
 
-    where[0] = '\0';
-
-    if (call->array) {
-        (void) snprintf(where, sizeof(where), "text %lu: ",
-                        (unsigned long) (item - call->items));
-    }
-
-    switch (item->result.code) {
+    switch (result->code) {
 
     case HYMT_RESULT_BAD_INPUT:
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                           "%s%s", where, error);
+        ngx_http_hymt_item_fail(item, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                                error);
         break;
 
     case HYMT_RESULT_TOO_LONG:
-        ngx_http_hymt_fail(call, 422, "text_too_long", "%s%s", where, error);
+        ngx_http_hymt_item_fail(item, 422, "text_too_long", error);
         break;
 
     case HYMT_RESULT_TIMEOUT:
-        ngx_http_hymt_fail(call, NGX_HTTP_GATEWAY_TIME_OUT, "timeout",
+        ngx_http_hymt_fail(item->call, NGX_HTTP_GATEWAY_TIME_OUT, "timeout",
                            "not done in time");
         break;
 
     case HYMT_RESULT_FULL:
-        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
-                           "%s", error);
+        ngx_http_hymt_fail(item->call, NGX_HTTP_TOO_MANY_REQUESTS,
+                           "queue_full", "%s", error);
         break;
 
     default:
-        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-                           "%s", error[0] ? error : "the engine is gone");
+        ngx_http_hymt_fail(item->call, NGX_HTTP_SERVICE_UNAVAILABLE,
+                           "unavailable", "%s",
+                           error[0] ? error : "the engine is gone");
         break;
     }
 }
 
 
+static void
+ngx_http_hymt_take(ngx_http_hymt_job_t *job, const hymt_result_t *result,
+    const char *text)
+{
+    size_t                 len;
+    const char            *ready;
+    ngx_http_hymt_call_t  *call;
+    ngx_http_hymt_item_t  *item;
+
+    call = job->call;
+    item = job->item;
+    len = result->text_len;
+
+    /* STOP < LENGTH < LOOP: the worst of the units is the text's */
+
+    if (result->finish == HYMT_FINISH_LENGTH
+        || result->finish == HYMT_FINISH_LOOP)
+    {
+        item->finish = ngx_max(item->finish, result->finish);
+    }
+
+    if (item->doc == NULL) {
+        len = ngx_http_hymt_stop_at(call, text, len);
+
+        if (len < result->text_len) {
+            item->finish = HYMT_FINISH_STOP;
+        }
+
+        item->chat = malloc(len + 1);
+
+        if (item->chat == NULL) {
+            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                               "internal", "out of memory");
+            return;
+        }
+
+        ngx_memcpy(item->chat, text, len);
+        item->chat_len = len;
+
+        if (call->stream && len > item->sent) {
+            ngx_http_hymt_stream_text(call, text + item->sent,
+                                      len - item->sent);
+            item->sent = len;
+        }
+
+        return;
+    }
+
+    hymt_document_result(item->doc, job->id, text, len,
+                         result->finish != HYMT_FINISH_STOP);
+
+    if (!call->stream) {
+        return;
+    }
+
+    while (hymt_document_ready(item->doc, item->sent, &ready, &len) == HYMT_OK
+           && len > 0)
+    {
+        ngx_http_hymt_stream_text(call, ready, len);
+        item->sent += len;
+    }
+}
+
+
+/* Where the first stop string begins; len without one. */
+static size_t
+ngx_http_hymt_stop_at(ngx_http_hymt_call_t *call, const char *text, size_t len)
+{
+    const char  *p;
+    ngx_uint_t   i;
+
+    for (i = 0; i < call->n_stops; i++) {
+        p = memmem(text, len, call->stops[i], strlen(call->stops[i]));
+
+        if (p != NULL) {
+            len = p - text;
+        }
+    }
+
+    return len;
+}
+
+
 /*
  * The engine died and took this call's jobs along.  They are asked again once;
- * a call that was there at two deaths may be their cause.
+ * a call that was there at two deaths may be their cause.  One that has sent
+ * text can't take it back.
  */
 void
 ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
@@ -599,24 +915,124 @@ ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
         return;
     }
 
-    for (i = 0; i < call->n_items; i++) {
-        if (call->items[i].state == NGX_HTTP_HYMT_ITEM_RUNNING) {
-            call->items[i].state = NGX_HTTP_HYMT_ITEM_WAITING;
+    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
+        if (call->jobs[i].item != NULL) {
+            ngx_http_hymt_give_back(&call->jobs[i]);
         }
     }
 
     call->running = 0;
-    call->next = 0;
 
     if (++call->epochs > 1) {
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
                            "the engine failed twice with this request");
+
+    } else if (call->stream_state != NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "the engine was restarted");
 
     } else {
         (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->resubmitted, 1);
     }
 
     ngx_post_event(&call->run, &ngx_posted_events);
+}
+
+
+/* All items are done. */
+static void
+ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
+{
+    size_t      size;
+    ngx_uint_t  i;
+
+    ngx_http_hymt_call_end(call);
+
+    if (call->session != NULL) {
+        ngx_http_hymt_session_add(call);
+    }
+
+    if (call->stream) {
+        ngx_http_hymt_outputs(call);
+
+        if (call->failure.status != 0) {
+            ngx_http_hymt_answer_failure(call, &call->failure);
+            return;
+        }
+
+        ngx_http_hymt_stream_end(call);
+        return;
+    }
+
+    /* 4 characters a token is much */
+
+    size = call->body_len;
+
+    for (i = 0; i < call->n_items; i++) {
+        size += 4 * call->items[i].completion_tokens;
+    }
+
+    if (ngx_http_hymt_call_work(call, size, ngx_http_hymt_outputs,
+                                ngx_http_hymt_rendered)
+        != NGX_OK)
+    {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "can't start a task");
+        ngx_http_hymt_answer_failure(call, &call->failure);
+    }
+}
+
+
+/* Documents become texts, texts an answer; on any thread. */
+static void
+ngx_http_hymt_outputs(ngx_http_hymt_call_t *call)
+{
+    ngx_uint_t             i;
+    ngx_http_hymt_item_t  *item;
+
+    for (i = 0; i < call->n_items; i++) {
+        item = &call->items[i];
+
+        if (item->failure != NULL) {
+            continue;
+        }
+
+        if (item->finish == 0) {
+            item->finish = HYMT_FINISH_STOP;
+        }
+
+        if (item->as_is) {
+            item->out = item->text;
+            item->out_len = item->len;
+
+        } else if (item->doc == NULL) {
+            item->out = item->chat;
+            item->out_len = item->chat_len;
+
+        } else if (hymt_document_output(item->doc, &item->out, &item->out_len)
+                   != HYMT_OK)
+        {
+            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                               "internal", "out of memory");
+            return;
+        }
+    }
+
+    if (!call->stream) {
+        call->endpoint->render(call);
+    }
+}
+
+
+static void
+ngx_http_hymt_rendered(ngx_http_hymt_call_t *call)
+{
+    if (call->failure.status != 0) {
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
+    ngx_http_hymt_answer(call);
 }
 
 
@@ -679,13 +1095,23 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
 static void
 ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 {
+    ngx_uint_t  i;
+
     call->ended = 1;
 
-    ngx_http_hymt_call_cancel_items(call);
+    for (i = 0; call->running && i < (ngx_uint_t) call->conf->window; i++) {
+        if (call->jobs[i].item != NULL) {
+            ngx_http_hymt_cancel(&call->jobs[i]);
+            call->jobs[i].item = NULL;
+            call->running--;
+        }
+    }
+
     ngx_http_hymt_delist(call);
 
     if (call->run.posted) {
         ngx_delete_posted_event(&call->run);
+        ngx_http_hymt_pass_on();
     }
 }
 
@@ -701,23 +1127,10 @@ ngx_http_hymt_call_close(ngx_http_hymt_call_t *call)
 
     call->answered = 1;
 
+    ngx_http_hymt_stream_close(call);
+
     if (call->timer.timer_set) {
         ngx_del_timer(&call->timer);
-    }
-}
-
-
-static void
-ngx_http_hymt_call_cancel_items(ngx_http_hymt_call_t *call)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; call->running && i < call->n_items; i++) {
-        if (call->items[i].state == NGX_HTTP_HYMT_ITEM_RUNNING) {
-            ngx_http_hymt_cancel(&call->items[i]);
-            call->items[i].state = NGX_HTTP_HYMT_ITEM_DONE;
-            call->running--;
-        }
     }
 }
 
@@ -769,38 +1182,25 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
     ngx_uint_t  i;
 
     for (i = 0; i < call->n_items; i++) {
-        free(call->items[i].out);
+        hymt_document_free(call->items[i].doc);
+        free(call->items[i].chat);
+        free(call->items[i].failure);
     }
 
-    if (call->json != NULL) {
-        json_decref(call->json);
-    }
+    json_decref(call->root);
+    hymt_glossary_unref(call->glossary);
 
     free(call->items);
+    free(call->jobs);
+    free(call->terms);
+    free(call->stops);
+    free(call->data);
     free(call->args.data);
+    free(call->part);
+    free(call->owner);
+    free(call->session_text);
+    free(call->boundary);
     free(call->body);
+    free(call->answer);
     ngx_free(call);
-}
-
-
-static ngx_uint_t
-ngx_http_hymt_blank(const char *text, size_t len)
-{
-    size_t  i;
-
-    for (i = 0; i < len; i++) {
-        switch (text[i]) {
-
-        case ' ':
-        case '\t':
-        case '\n':
-        case '\r':
-            continue;
-
-        default:
-            return 0;
-        }
-    }
-
-    return 1;
 }

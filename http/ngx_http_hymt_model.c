@@ -18,9 +18,6 @@
 #include <sys/xattr.h>
 
 
-#define NGX_HTTP_HYMT_MAX_GROUPS  64
-
-
 typedef struct {
     ngx_str_t    name;
     char      *(*set)(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
@@ -34,16 +31,6 @@ typedef struct {
     ngx_int_t    low;
     ngx_int_t    high;
 } ngx_http_hymt_range_t;
-
-
-/* The user that workers run as, for judging permissions from the master. */
-
-typedef struct {
-    const char  *name;
-    uid_t        uid;
-    gid_t        groups[NGX_HTTP_HYMT_MAX_GROUPS];
-    int          n_groups;
-} ngx_http_hymt_user_t;
 
 
 static char *ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy,
@@ -60,8 +47,6 @@ static char *ngx_http_hymt_set_number(ngx_conf_t *cf,
     ngx_http_hymt_model_t *model, void *field, void *post);
 static ngx_int_t ngx_http_hymt_check_access(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle, hymt_model_t *m);
-static ngx_int_t ngx_http_hymt_user(ngx_cycle_t *cycle,
-    ngx_http_hymt_user_t *user);
 static ngx_int_t ngx_http_hymt_check_file(ngx_http_hymt_model_t *model,
     ngx_log_t *log, ngx_http_hymt_user_t *user, const char *path);
 static ngx_uint_t ngx_http_hymt_may(ngx_http_hymt_user_t *user,
@@ -78,7 +63,7 @@ static ngx_http_hymt_range_t  ngx_http_hymt_kv_tokens = { 64, 1 << 30 };
 static ngx_http_hymt_range_t  ngx_http_hymt_queue = { 1, 65536 };
 
 
-static ngx_http_hymt_param_t  ngx_http_hymt_params[] = {
+static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
 
     { ngx_string("path"),
       ngx_http_hymt_set_path,
@@ -275,7 +260,7 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
 
     value = cf->args->elts;
 
-    for (p = ngx_http_hymt_params; p->name.len; p++) {
+    for (p = ngx_http_hymt_model_params; p->name.len; p++) {
 
         if (p->name.len != value[0].len
             || ngx_strncmp(p->name.data, value[0].data, value[0].len) != 0)
@@ -345,6 +330,10 @@ ngx_http_hymt_set_path(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
     rv = ngx_http_hymt_set_string(cf, model, field, post);
     if (rv != NGX_CONF_OK) {
         return rv;
+    }
+
+    if (!hymt_utf8_check((char *) path->data, path->len, NULL)) {
+        return "is not UTF-8";
     }
 
     /* relative to the prefix, as root and access_log are */
@@ -552,7 +541,7 @@ ngx_http_hymt_check_access(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_hymt_user(ngx_cycle_t *cycle, ngx_http_hymt_user_t *user)
 {
     ngx_core_conf_t  *ccf;
@@ -583,30 +572,43 @@ static ngx_int_t
 ngx_http_hymt_check_file(ngx_http_hymt_model_t *model, ngx_log_t *log,
     ngx_http_hymt_user_t *user, const char *path)
 {
-    char        *slash, part[NGX_MAX_PATH], text[NGX_MAX_PATH + 512];
+    char  text[NGX_MAX_PATH + 512];
+
+    if (ngx_http_hymt_check_path(user, path, 4, text, sizeof(text))
+        != NGX_OK)
+    {
+        return ngx_http_hymt_model_error(model, log, text);
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_hymt_check_path(ngx_http_hymt_user_t *user, const char *path,
+    mode_t want, char *text, size_t size)
+{
+    char        *slash, part[NGX_MAX_PATH];
     struct stat  st;
 
-    if (stat(path, &st) == -1) {
-        (void) snprintf(text, sizeof(text), "%s: %s", path, strerror(errno));
-        return ngx_http_hymt_model_error(model, log, text);
+    if (stat(path, &st) == -1
+        || (user->name == NULL
+            && access(path, want == 4 ? R_OK : R_OK|W_OK|X_OK) == -1))
+    {
+        (void) snprintf(text, size, "%s: %s", path, strerror(errno));
+        return NGX_ERROR;
     }
 
     if (user->name == NULL) {
-
-        if (access(path, R_OK) == -1) {
-            (void) snprintf(text, sizeof(text), "%s: %s", path,
-                            strerror(errno));
-            return ngx_http_hymt_model_error(model, log, text);
-        }
-
         return NGX_OK;
     }
 
-    if (!ngx_http_hymt_may(user, path, &st, 4)) {
-        (void) snprintf(text, sizeof(text),
-                        "the workers' user \"%s\" may not read %s: chmod o+r"
-                        " it, or name another \"user\"", user->name, path);
-        return ngx_http_hymt_model_error(model, log, text);
+    if (!ngx_http_hymt_may(user, path, &st, want)) {
+        (void) snprintf(text, size, "the workers' user \"%s\" may not %s %s:"
+                        " %s it, or name another \"user\"", user->name,
+                        want == 4 ? "read" : "write to", path,
+                        want == 4 ? "chmod o+r" : "chown");
+        return NGX_ERROR;
     }
 
     (void) ngx_cpystrn((u_char *) part, (u_char *) path, sizeof(part));
@@ -621,25 +623,24 @@ ngx_http_hymt_check_file(ngx_http_hymt_model_t *model, ngx_log_t *log,
         *slash = '\0';
 
         if (stat(part, &st) == -1) {
-            (void) snprintf(text, sizeof(text), "%s: %s", part,
-                            strerror(errno));
-            return ngx_http_hymt_model_error(model, log, text);
+            (void) snprintf(text, size, "%s: %s", part, strerror(errno));
+            return NGX_ERROR;
         }
 
         if (!ngx_http_hymt_may(user, part, &st, 1)) {
-            (void) snprintf(text, sizeof(text),
-                            "the workers' user \"%s\" may not enter %s: chmod"
-                            " o+x it, or put the model elsewhere", user->name,
-                            part);
-            return ngx_http_hymt_model_error(model, log, text);
+            (void) snprintf(text, size, "the workers' user \"%s\" may not"
+                            " enter %s: chmod o+x it, or put %s elsewhere",
+                            user->name, part, want == 4 ? "the model"
+                                                        : "glossaries");
+            return NGX_ERROR;
         }
     }
 }
 
 
 /*
- * want: 4 to read, 1 to enter.  Where an access control list decides, only the
- * worker itself can tell: it is taken for a yes.
+ * want: of 4 to read, 2 to write, 1 to enter.  Where an access control list
+ * decides, only the worker itself can tell: it is taken for a yes.
  */
 static ngx_uint_t
 ngx_http_hymt_may(ngx_http_hymt_user_t *user, const char *path,
@@ -656,16 +657,16 @@ ngx_http_hymt_may(ngx_http_hymt_user_t *user, const char *path,
     }
 
     if (st->st_uid == user->uid) {
-        return (st->st_mode >> 6 & want) != 0;
+        return (st->st_mode >> 6 & want) == want;
     }
 
     for (i = 0; i < user->n_groups; i++) {
         if (st->st_gid == user->groups[i]) {
-            return (st->st_mode >> 3 & want) != 0;
+            return (st->st_mode >> 3 & want) == want;
         }
     }
 
-    return (st->st_mode & want) != 0;
+    return (st->st_mode & want) == want;
 }
 
 

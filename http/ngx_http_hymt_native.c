@@ -5,18 +5,16 @@
 
 
 /*
- * The native API: a body becomes the texts and options of a call, results
- * become an answer.
+ * The native API.
  *
- * Both functions may run on a thread of the pool: they call malloc and jansson,
- * and of NGINX only what touches nothing but its arguments.
+ *   POST {"text", "tgt_lang", ...} or text/plain    translations
+ *   GET languages                                   what may be asked for
+ *
+ * It is strict: an unknown field, null, or a value out of range is an error.
  */
 
 
 #include "ngx_http_hymt.h"
-
-#include <jansson.h>
-#include <math.h>
 
 
 typedef struct {
@@ -26,148 +24,129 @@ typedef struct {
 } ngx_http_hymt_field_t;
 
 
-static void ngx_http_hymt_parse_json(ngx_http_hymt_call_t *call);
-static void ngx_http_hymt_parse_plain(ngx_http_hymt_call_t *call);
-static ngx_int_t ngx_http_hymt_parse_arg(ngx_http_hymt_call_t *call,
-    u_char *name, size_t name_len, u_char *value, size_t value_len);
-static void ngx_http_hymt_defaults(ngx_http_hymt_call_t *call);
-static ngx_int_t ngx_http_hymt_check(ngx_http_hymt_call_t *call);
-static ngx_int_t ngx_http_hymt_set_text(ngx_http_hymt_call_t *call,
+static void ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_native_texts(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_native_text(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
-static ngx_int_t ngx_http_hymt_set_texts(ngx_http_hymt_call_t *call,
-    json_t *value);
-static ngx_int_t ngx_http_hymt_set_lang(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_lang(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
-static ngx_int_t ngx_http_hymt_lang(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call,
     const char *name, const char *value, size_t len, int32_t *lang);
-static ngx_int_t ngx_http_hymt_set_real(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_real(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
-static ngx_int_t ngx_http_hymt_set_integer(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_integer(ngx_http_hymt_call_t *call,
     const char *name, json_t *value);
-static ngx_int_t ngx_http_hymt_option(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_bool(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_part(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_session(ngx_http_hymt_call_t *call,
+    const char *name, json_t *value);
+static ngx_int_t ngx_http_hymt_native_option(ngx_http_hymt_call_t *call,
     const char *name, double real, int64_t integer);
-static ngx_int_t ngx_http_hymt_wrong(ngx_http_hymt_call_t *call,
+static ngx_int_t ngx_http_hymt_native_wrong(ngx_http_hymt_call_t *call,
     const char *name, const char *want, json_t *value);
-static const char *ngx_http_hymt_type(json_t *value);
-static json_t *ngx_http_hymt_render_json(ngx_http_hymt_call_t *call);
-static const char *ngx_http_hymt_finish(ngx_http_hymt_item_t *item);
+static void ngx_http_hymt_native_render(ngx_http_hymt_call_t *call);
+static json_t *ngx_http_hymt_native_result(ngx_http_hymt_call_t *call,
+    ngx_uint_t with_text);
+static const char *ngx_http_hymt_native_finish(ngx_http_hymt_item_t *item);
+static void ngx_http_hymt_native_languages(ngx_http_hymt_call_t *call);
+static json_t *ngx_http_hymt_native_error(ngx_http_hymt_failure_t *f);
+static void ngx_http_hymt_native_delta(ngx_http_hymt_call_t *call,
+    const char *text, size_t len, ngx_http_hymt_text_t *out);
+static void ngx_http_hymt_native_end(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_text_t *out);
+static void ngx_http_hymt_native_broken(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_failure_t *f, ngx_http_hymt_text_t *out);
 
 
 static ngx_http_hymt_field_t  ngx_http_hymt_fields[] = {
-    { "text", ngx_http_hymt_set_text },
-    { "src_lang", ngx_http_hymt_set_lang },
-    { "tgt_lang", ngx_http_hymt_set_lang },
-    { "temperature", ngx_http_hymt_set_real },
-    { "top_p", ngx_http_hymt_set_real },
-    { "top_k", ngx_http_hymt_set_integer },
-    { "repetition_penalty", ngx_http_hymt_set_real },
-    { "seed", ngx_http_hymt_set_integer },
-    { "max_tokens", ngx_http_hymt_set_integer },
+    { "text", ngx_http_hymt_native_text },
+    { "src_lang", ngx_http_hymt_native_lang },
+    { "tgt_lang", ngx_http_hymt_native_lang },
+    { "format", ngx_http_hymt_native_enum },
+    { "split", ngx_http_hymt_native_enum },
+    { "terms", ngx_http_hymt_native_terms },
+    { "keep", ngx_http_hymt_native_keep },
+    { "context", ngx_http_hymt_native_part },
+    { "style", ngx_http_hymt_native_part },
+    { "stream", ngx_http_hymt_native_bool },
+    { "session_id", ngx_http_hymt_native_session },
+    { "temperature", ngx_http_hymt_native_real },
+    { "top_p", ngx_http_hymt_native_real },
+    { "top_k", ngx_http_hymt_native_integer },
+    { "repetition_penalty", ngx_http_hymt_native_real },
+    { "seed", ngx_http_hymt_native_integer },
+    { "max_tokens", ngx_http_hymt_native_integer },
     { NULL, NULL }
 };
 
 
-void
+static ngx_http_hymt_endpoint_t  ngx_http_hymt_native_endpoints[] = {
+
+    { NGX_HTTP_POST, "",
+      NGX_HTTP_HYMT_JSON|NGX_HTTP_HYMT_PLAIN, 1, 0,
+      ngx_http_hymt_native_parse, ngx_http_hymt_native_render },
+
+    { NGX_HTTP_GET, "languages",
+      0, 0, 0,
+      ngx_http_hymt_native_languages, NULL },
+
+    { 0, NULL, 0, 0, 0, NULL, NULL }
+};
+
+
+ngx_http_hymt_api_t  ngx_http_hymt_native = {
+    ngx_string("native"),
+    ngx_http_hymt_native_endpoints,
+    ngx_http_hymt_native_error,
+    ngx_http_hymt_native_delta,
+    ngx_http_hymt_native_end,
+    ngx_http_hymt_native_broken
+};
+
+
+static void
 ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call)
 {
     ngx_http_hymt_defaults(call);
 
-    if (call->plain) {
-        ngx_http_hymt_parse_plain(call);
+    call->each = 1;
+
+    if (call->type == NGX_HTTP_HYMT_PLAIN) {
+        ngx_http_hymt_native_parse_plain(call);
 
     } else {
-        ngx_http_hymt_parse_json(call);
+        ngx_http_hymt_native_parse_json(call);
     }
 
-    if (call->failure.status == 0) {
-        (void) ngx_http_hymt_check(call);
-    }
-}
-
-
-/* From the configuration; the seed was drawn on the event loop. */
-static void
-ngx_http_hymt_defaults(ngx_http_hymt_call_t *call)
-{
-    hymt_sampling_t           *s;
-    hymt_config_t             *config;
-    ngx_http_hymt_loc_conf_t  *hlcf;
-
-    hlcf = call->conf;
-    config = &call->model->config;
-    s = &call->job.sampling;
-
-    s->temperature = 0;
-    s->top_p = 1;
-    s->top_k = 0;
-    s->repetition_penalty = 1;
-
-    if (hlcf->sampling == NGX_HTTP_HYMT_SAMPLING_RECOMMENDED
-        || (hlcf->sampling == NGX_HTTP_HYMT_SAMPLING_MODEL
-            && !call->model->params.greedy))
+    if (call->failure.status == 0
+        && ngx_http_hymt_native_texts(call) == NGX_OK)
     {
-        if (config->temperature > 0) {
-            s->temperature = config->temperature;
-            s->top_p = config->top_p;
-            s->top_k = config->top_k;
-            s->repetition_penalty = config->repetition_penalty;
-
-        } else {
-
-            /* what the cards of all dense models recommend */
-
-            s->temperature = 0.7f;
-            s->top_p = 0.6f;
-            s->top_k = 20;
-            s->repetition_penalty = 1.05f;
-        }
+        (void) ngx_http_hymt_prepare(call);
     }
-
-    ngx_http_hymt_sampling_over(s, &hlcf->values);
-
-    if (hlcf->seeded) {
-        s->seed = hlcf->values.seed;
-    }
-
-    call->job.src = hlcf->source == NGX_HTTP_HYMT_NO_LANG ? HYMT_LANG_NONE
-                                                         : hlcf->source;
-    call->job.tgt = hlcf->target == NGX_HTTP_HYMT_NO_LANG ? HYMT_LANG_NONE
-                                                         : hlcf->target;
 }
 
 
 static void
-ngx_http_hymt_parse_json(ngx_http_hymt_call_t *call)
+ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call)
 {
+    char                    known[400], *p;
     json_t                 *root, *value;
     const char             *key;
-    json_error_t            error;
     ngx_http_hymt_field_t  *field;
 
-    root = json_loadb(call->body, call->body_len,
-                      JSON_REJECT_DUPLICATES|JSON_ALLOW_NUL, &error);
+    root = ngx_http_hymt_params(call);
 
     if (root == NULL) {
-        if (json_error_code(&error) == json_error_invalid_utf8) {
-            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_utf8",
-                               "line %d, column %d: the body is not UTF-8",
-                               error.line, error.column);
-
-        } else {
-            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_json",
-                               "line %d, column %d: %s", error.line,
-                               error.column, error.text);
-        }
-
-        return;
-    }
-
-    call->json = root;
-
-    if (!json_is_object(root)) {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
-                           "the body must be a JSON object, not %s",
-                           ngx_http_hymt_type(root));
         return;
     }
 
@@ -180,10 +159,15 @@ ngx_http_hymt_parse_json(ngx_http_hymt_call_t *call)
         }
 
         if (field->name == NULL) {
+            p = known;
+
+            for (field = ngx_http_hymt_fields; field->name; field++) {
+                p += sprintf(p, "%s%s", p == known ? "" : ", ", field->name);
+            }
+
             ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "unknown_field",
-                               "unknown field \"%.100s\"; known are text,"
-                               " src_lang, tgt_lang, temperature, top_p, top_k,"
-                               " repetition_penalty, seed, max_tokens", key);
+                               "unknown field \"%.100s\"; known are %s", key,
+                               known);
             return;
         }
 
@@ -195,15 +179,31 @@ ngx_http_hymt_parse_json(ngx_http_hymt_call_t *call)
     if (call->items == NULL) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "missing_field",
                            "the field \"text\" is missing");
+        return;
+    }
+
+    if (call->stream && call->array) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                           "stream takes one text, not an array");
     }
 }
 
 
 static void
-ngx_http_hymt_parse_plain(ngx_http_hymt_call_t *call)
+ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
 {
-    size_t   bad;
-    u_char  *p, *last, *amp, *eq;
+    double                  real;
+    int64_t                 integer;
+    size_t                  bad, len;
+    ngx_int_t               rc;
+    const char             *text;
+    ngx_http_hymt_field_t  *field;
+
+    if (call->body_len == 0) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_body",
+                           "the body is empty");
+        return;
+    }
 
     if (!hymt_utf8_check(call->body, call->body_len, &bad)) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_utf8",
@@ -212,205 +212,117 @@ ngx_http_hymt_parse_plain(ngx_http_hymt_call_t *call)
         return;
     }
 
-    p = call->args.data;
-    last = p + call->args.len;
+    /* other arguments are somebody else's: an API key, say */
 
-    while (p < last) {
-        amp = ngx_strlchr(p, last, '&');
-
-        if (amp == NULL) {
-            amp = last;
-        }
-
-        eq = ngx_strlchr(p, amp, '=');
-
-        if (eq != NULL
-            && ngx_http_hymt_parse_arg(call, p, eq - p, eq + 1, amp - eq - 1)
-               != NGX_OK)
-        {
-            return;
-        }
-
-        p = amp + 1;
-    }
-
-    call->items = calloc(1, sizeof(ngx_http_hymt_item_t));
-
-    if (call->items == NULL) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "out of memory");
+    if (ngx_http_hymt_params(call) == NULL) {
         return;
     }
 
-    call->n_items = 1;
-    call->items[0].call = call;
-    call->items[0].text = call->body;
-    call->items[0].len = call->body_len;
-}
-
-
-/*
- * What the query string of a text/plain request may say.  Other arguments are
- * somebody else's: an API key's, say.
- */
-static ngx_int_t
-ngx_http_hymt_parse_arg(ngx_http_hymt_call_t *call, u_char *name,
-    size_t name_len, u_char *value, size_t value_len)
-{
-    char                   *end, text[128];
-    u_char                 *src, *dst;
-    double                  real;
-    long long               integer;
-    ngx_http_hymt_field_t  *field;
-
-    if (value_len >= sizeof(text)) {
-        value_len = sizeof(text) - 1;
-    }
-
-    src = value;
-    dst = (u_char *) text;
-
-    ngx_unescape_uri(&dst, &src, value_len, 0);
-
-    *dst = '\0';
-
-    if (name_len == 2 && ngx_strncmp(name, "to", 2) == 0) {
-        return ngx_http_hymt_lang(call, "to", text, dst - (u_char *) text,
-                                  &call->job.tgt);
-    }
-
-    if (name_len == 4 && ngx_strncmp(name, "from", 4) == 0) {
-        return ngx_http_hymt_lang(call, "from", text, dst - (u_char *) text,
-                                  &call->job.src);
+    if ((ngx_http_hymt_param_string(call, "to", &text, &len) == NGX_OK
+         && ngx_http_hymt_native_lang_named(call, "to", text, len,
+                                            &call->job.tgt) != NGX_OK)
+        || (ngx_http_hymt_param_string(call, "from", &text, &len) == NGX_OK
+            && ngx_http_hymt_native_lang_named(call, "from", text, len,
+                                               &call->job.src) != NGX_OK))
+    {
+        return;
     }
 
     for (field = ngx_http_hymt_fields; field->name; field++) {
+        real = 0;
+        integer = 0;
 
-        if (strlen(field->name) != name_len
-            || ngx_strncmp(field->name, name, name_len) != 0)
-        {
+        if (field->set == ngx_http_hymt_native_real) {
+            rc = ngx_http_hymt_param_real(call, field->name, &real);
+
+        } else if (field->set == ngx_http_hymt_native_integer) {
+            rc = ngx_http_hymt_param_integer(call, field->name, INT64_MIN,
+                                             INT64_MAX, &integer);
+
+        } else {
             continue;
         }
 
-        errno = 0;
-
-        if (field->set == ngx_http_hymt_set_real) {
-            real = strtod(text, &end);
-
-            if (end == text || *end != '\0' || errno || !isfinite(real)) {
-                ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
-                                   "%s must be a number", field->name);
-                return NGX_ERROR;
-            }
-
-            return ngx_http_hymt_option(call, field->name, real, 0);
-        }
-
-        if (field->set == ngx_http_hymt_set_integer) {
-            integer = strtoll(text, &end, 10);
-
-            if (end == text || *end != '\0' || errno) {
-                ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
-                                   "%s must be an integer", field->name);
-                return NGX_ERROR;
-            }
-
-            return ngx_http_hymt_option(call, field->name, 0, integer);
+        if (rc == NGX_ERROR
+            || (rc == NGX_OK
+                && ngx_http_hymt_native_option(call, field->name, real,
+                                               integer) != NGX_OK))
+        {
+            return;
         }
     }
 
-    return NGX_OK;
+    if (ngx_http_hymt_items(call, 1) == NGX_OK) {
+        call->items[0].text = call->body;
+        call->items[0].len = call->body_len;
+    }
 }
 
 
 static ngx_int_t
-ngx_http_hymt_check(ngx_http_hymt_call_t *call)
+ngx_http_hymt_native_texts(ngx_http_hymt_call_t *call)
 {
-    char             list[1400];
-    ngx_uint_t       i;
-    hymt_error_t     err;
-    hymt_lang_set_t  set;
-
-    set = call->model->params.languages;
+    char        list[1400];
+    ngx_uint_t  i;
 
     if (call->job.tgt == HYMT_LANG_NONE) {
-        (void) hymt_lang_list(set, list, sizeof(list));
+        (void) hymt_lang_list(call->model->params.languages, list,
+                              sizeof(list));
 
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "missing_field",
                            "the target language is missing: give \"%s\", one"
-                           " of %s", call->plain ? "?to=" : "tgt_lang", list);
-        return NGX_ERROR;
-    }
-
-    if (call->job.tgt == call->job.src) {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                           "source and target language are the same: %s",
-                           hymt_langs[call->job.tgt].code);
-        return NGX_ERROR;
-    }
-
-    if (hymt_sampling_check(&call->job.sampling, &err) != HYMT_OK) {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value", "%s",
-                           err.text);
+                           " of %s",
+                           call->type == NGX_HTTP_HYMT_PLAIN ? "?to="
+                                                             : "tgt_lang",
+                           list);
         return NGX_ERROR;
     }
 
     for (i = 0; i < call->n_items; i++) {
 
-        if (call->items[i].len == 0) {
-
-            if (call->array) {
-                ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_text",
-                                   "text %lu is empty", (unsigned long) i);
-
-            } else {
-                ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_text",
-                                   "the text is empty");
-            }
-
-            return NGX_ERROR;
+        if (call->items[i].len != 0) {
+            continue;
         }
-    }
 
-    return NGX_OK;
-}
+        if (call->array) {
+            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_text",
+                               "text %lu is empty", (unsigned long) i);
 
+        } else {
+            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_text",
+                               "the text is empty");
+        }
 
-static ngx_int_t
-ngx_http_hymt_set_text(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
-{
-    if (json_is_array(value)) {
-        return ngx_http_hymt_set_texts(call, value);
-    }
-
-    if (!json_is_string(value)) {
-        return ngx_http_hymt_wrong(call, name,
-                                   "a string or an array of strings", value);
-    }
-
-    call->items = calloc(1, sizeof(ngx_http_hymt_item_t));
-
-    if (call->items == NULL) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "out of memory");
         return NGX_ERROR;
     }
 
-    call->n_items = 1;
-    call->items[0].call = call;
-    call->items[0].text = json_string_value(value);
-    call->items[0].len = json_string_length(value);
-
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_http_hymt_set_texts(ngx_http_hymt_call_t *call, json_t *value)
+ngx_http_hymt_native_text(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
 {
     size_t   i, n;
     json_t  *text;
+
+    if (json_is_string(value)) {
+        if (ngx_http_hymt_items(call, 1) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        call->items[0].text = json_string_value(value);
+        call->items[0].len = json_string_length(value);
+
+        return NGX_OK;
+    }
+
+    if (!json_is_array(value)) {
+        return ngx_http_hymt_native_wrong(call, name,
+                                          "a string or an array of strings",
+                                          value);
+    }
 
     n = json_array_size(value);
 
@@ -428,20 +340,13 @@ ngx_http_hymt_set_texts(ngx_http_hymt_call_t *call, json_t *value)
         return NGX_ERROR;
     }
 
-    call->items = calloc(n, sizeof(ngx_http_hymt_item_t));
-
-    if (call->items == NULL) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "out of memory");
+    if (ngx_http_hymt_items(call, n) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    call->n_items = n;
     call->array = 1;
 
-    for (i = 0; i < n; i++) {
-        text = json_array_get(value, i);
-
+    json_array_foreach(value, i, text) {
         if (!json_is_string(text)) {
             ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
                                "text %lu must be a string, not %s",
@@ -449,7 +354,6 @@ ngx_http_hymt_set_texts(ngx_http_hymt_call_t *call, json_t *value)
             return NGX_ERROR;
         }
 
-        call->items[i].call = call;
         call->items[i].text = json_string_value(text);
         call->items[i].len = json_string_length(text);
     }
@@ -459,22 +363,29 @@ ngx_http_hymt_set_texts(ngx_http_hymt_call_t *call, json_t *value)
 
 
 static ngx_int_t
-ngx_http_hymt_set_lang(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_lang(ngx_http_hymt_call_t *call, const char *name,
     json_t *value)
 {
     if (!json_is_string(value)) {
-        return ngx_http_hymt_wrong(call, name, "a string", value);
+        return ngx_http_hymt_native_wrong(call, name, "a string", value);
     }
 
-    return ngx_http_hymt_lang(call, name, json_string_value(value),
-                              json_string_length(value),
-                              name[0] == 's' ? &call->job.src
-                                             : &call->job.tgt);
+    if (name[0] == 's' && strcmp(json_string_value(value), "auto") == 0) {
+        call->detect = 1;
+        call->job.src = HYMT_LANG_NONE;
+        return NGX_OK;
+    }
+
+    return ngx_http_hymt_native_lang_named(call, name,
+                                           json_string_value(value),
+                                           json_string_length(value),
+                                           name[0] == 's' ? &call->job.src
+                                                          : &call->job.tgt);
 }
 
 
 static ngx_int_t
-ngx_http_hymt_lang(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call, const char *name,
     const char *value, size_t len, int32_t *lang)
 {
     int              found;
@@ -500,32 +411,242 @@ ngx_http_hymt_lang(ngx_http_hymt_call_t *call, const char *name,
 
 
 static ngx_int_t
-ngx_http_hymt_set_real(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_real(ngx_http_hymt_call_t *call, const char *name,
     json_t *value)
 {
     if (!json_is_number(value)) {
-        return ngx_http_hymt_wrong(call, name, "a number", value);
+        return ngx_http_hymt_native_wrong(call, name, "a number", value);
     }
 
-    return ngx_http_hymt_option(call, name, json_number_value(value), 0);
+    return ngx_http_hymt_native_option(call, name, json_number_value(value),
+                                       0);
 }
 
 
 static ngx_int_t
-ngx_http_hymt_set_integer(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_integer(ngx_http_hymt_call_t *call, const char *name,
     json_t *value)
 {
     if (!json_is_integer(value)) {
-        return ngx_http_hymt_wrong(call, name, "an integer", value);
+        return ngx_http_hymt_native_wrong(call, name, "an integer", value);
     }
 
-    return ngx_http_hymt_option(call, name, 0, json_integer_value(value));
+    return ngx_http_hymt_native_option(call, name, 0,
+                                       json_integer_value(value));
+}
+
+
+static ngx_int_t
+ngx_http_hymt_native_bool(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    if (!json_is_boolean(value)) {
+        return ngx_http_hymt_native_wrong(call, name, "a boolean", value);
+    }
+
+    call->stream = json_is_true(value);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    ngx_uint_t   i;
+    const char  *text;
+
+    static const char  *formats[] = { "text", "html", "xml" };
+    static const char  *splits[] = { "auto", "none", "sentence", "paragraph" };
+
+    text = json_string_value(value);
+
+    if (text == NULL) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    }
+
+    if (name[0] == 'f') {
+        for (i = 0; i < hymt_nelts(formats); i++) {
+            if (strcmp(text, formats[i]) == 0) {
+                call->document.format = (hymt_format_t) i;
+                return NGX_OK;
+            }
+        }
+
+    } else {
+        for (i = 0; i < hymt_nelts(splits); i++) {
+            if (strcmp(text, splits[i]) == 0) {
+                call->document.split = (hymt_split_t) i;
+                return NGX_OK;
+            }
+        }
+    }
+
+    ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                       "%s must be %s, not \"%.40s\"", name,
+                       name[0] == 'f' ? "text, html or xml"
+                       : "auto, none, sentence or paragraph", text);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_native_part(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    hymt_part_t  part;
+
+    if (!json_is_string(value)) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    }
+
+    part = (name[0] == 'c') ? HYMT_PART_CONTEXT : HYMT_PART_STYLE;
+
+    if (json_string_length(value) == 0) {
+        return NGX_OK;
+    }
+
+    call->job.part[part] = json_string_value(value);
+    call->job.part_len[part] = json_string_length(value);
+
+    return NGX_OK;
+}
+
+
+/* Terms that come back as they are. */
+static ngx_int_t
+ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    size_t    i;
+    json_t   *one;
+
+    if (!json_is_array(value)) {
+        return ngx_http_hymt_native_wrong(call, name, "an array of strings",
+                                          value);
+    }
+
+    call->data = calloc(json_array_size(value) + 1, sizeof(char *));
+
+    if (call->data == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        return NGX_ERROR;
+    }
+
+    call->document.keep.item = call->data;
+
+    json_array_foreach(value, i, one) {
+        if (!json_is_string(one) || json_string_length(one) == 0) {
+            return ngx_http_hymt_native_wrong(call, name,
+                                              "an array of strings that are"
+                                              " not empty", one);
+        }
+
+        call->document.keep.item[i] = json_string_value(one);
+        call->document.keep.n++;
+    }
+
+    return NGX_OK;
+}
+
+
+/* {"source term": "target term", ...} */
+static ngx_int_t
+ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    json_t                *one;
+    const char            *key;
+    ngx_http_hymt_term_t  *term;
+
+    if (!json_is_object(value)) {
+        return ngx_http_hymt_native_wrong(call, name,
+                                          "an object of strings", value);
+    }
+
+    if (json_object_size(value) == 0) {
+        return NGX_OK;
+    }
+
+    call->terms = calloc(json_object_size(value),
+                         sizeof(ngx_http_hymt_term_t));
+
+    if (call->terms == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        return NGX_ERROR;
+    }
+
+    json_object_foreach(value, key, one) {
+
+        if (!json_is_string(one)) {
+            return ngx_http_hymt_native_wrong(call, name,
+                                              "an object of strings", one);
+        }
+
+        if (key[0] == '\0' || json_string_length(one) == 0
+            || strpbrk(key, "\t\r\n") != NULL
+            || strpbrk(json_string_value(one), "\t\r\n") != NULL
+            || strlen(json_string_value(one)) != json_string_length(one))
+        {
+            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                               "a term must not be empty or hold a control"
+                               " character");
+            return NGX_ERROR;
+        }
+
+        term = &call->terms[call->n_terms++];
+        term->source = key;
+        term->target = json_string_value(one);
+    }
+
+    return NGX_OK;
+}
+
+
+/* Earlier texts of the same conversation become context. */
+static ngx_int_t
+ngx_http_hymt_native_session(ngx_http_hymt_call_t *call, const char *name,
+    json_t *value)
+{
+    size_t       i;
+    const char  *id;
+
+    id = json_string_value(value);
+
+    if (id == NULL) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    }
+
+    if (call->conf->sessions == NULL || call->owner == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "sessions_off",
+                           "sessions are off here%s",
+                           call->conf->sessions ? " for who has no owner"
+                                                : "");
+        return NGX_ERROR;
+    }
+
+    for (i = 0; id[i] > ' ' && id[i] < 0x7f; i++) { /* void */ }
+
+    if (i == 0 || i > 64 || i != json_string_length(value)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                           "session_id must be 1 to 64 visible ASCII"
+                           " characters");
+        return NGX_ERROR;
+    }
+
+    call->session = id;
+
+    return NGX_OK;
 }
 
 
 /* Ranges of the sampling values are hymt_sampling_check()'s. */
 static ngx_int_t
-ngx_http_hymt_option(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_option(ngx_http_hymt_call_t *call, const char *name,
     double real, int64_t integer)
 {
     hymt_sampling_t  *s;
@@ -567,7 +688,7 @@ ngx_http_hymt_option(ngx_http_hymt_call_t *call, const char *name,
 
 
 static ngx_int_t
-ngx_http_hymt_wrong(ngx_http_hymt_call_t *call, const char *name,
+ngx_http_hymt_native_wrong(ngx_http_hymt_call_t *call, const char *name,
     const char *want, json_t *value)
 {
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
@@ -578,153 +699,222 @@ ngx_http_hymt_wrong(ngx_http_hymt_call_t *call, const char *name,
 }
 
 
-static const char *
-ngx_http_hymt_type(json_t *value)
+static void
+ngx_http_hymt_native_render(ngx_http_hymt_call_t *call)
 {
-    switch (json_typeof(value)) {
+    char                  *text;
+    ngx_http_hymt_item_t  *item;
 
-    case JSON_OBJECT:
-        return "an object";
-
-    case JSON_ARRAY:
-        return "an array";
-
-    case JSON_STRING:
-        return "a string";
-
-    case JSON_INTEGER:
-        return "an integer";
-
-    case JSON_REAL:
-        return "a real number";
-
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "a boolean";
-
-    case JSON_NULL:
-        break;
+    if (call->type != NGX_HTTP_HYMT_PLAIN) {
+        ngx_http_hymt_reply(call, NGX_HTTP_OK,
+                            ngx_http_hymt_native_result(call, 1));
+        return;
     }
 
-    return "null";
+    item = &call->items[0];
+    text = malloc(item->out_len + 1);
+
+    if (text == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        return;
+    }
+
+    ngx_memcpy(text, item->out, item->out_len);
+
+    ngx_http_hymt_reply_text(call, NGX_HTTP_OK, "text/plain; charset=utf-8",
+                             text, item->out_len);
 }
 
 
 /*
  * {"translation", "src_lang"?, "tgt_lang", "model", "finish_reason", "usage":
  * {"prompt_tokens", "completion_tokens"}, "timing": {"queue_ms",
- * "first_token_ms", "total_ms"}}, or the text alone.
+ * "first_token_ms", "total_ms"}, "errors"?}
  */
-void
-ngx_http_hymt_native_render(ngx_http_hymt_call_t *call)
-{
-    json_t  *root;
-
-    if (call->plain) {
-
-        /* one text: its memory is the answer's from now on */
-
-        call->answer = call->items[0].out;
-        call->answer_len = call->items[0].out_len;
-        call->items[0].out = NULL;
-        return;
-    }
-
-    root = ngx_http_hymt_render_json(call);
-
-    if (root != NULL) {
-        call->answer = json_dumps(root, JSON_COMPACT|JSON_REAL_PRECISION(6));
-        json_decref(root);
-    }
-
-    if (call->answer == NULL) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "out of memory");
-        return;
-    }
-
-    /* the terminator's place serves for a newline */
-
-    call->answer_len = strlen(call->answer);
-    call->answer[call->answer_len++] = '\n';
-}
-
-
 static json_t *
-ngx_http_hymt_render_json(ngx_http_hymt_call_t *call)
+ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
 {
-    json_t                *root, *texts, *reasons;
+    json_t                *root, *texts, *reasons, *errors, *sources;
+    int32_t                src;
     uint64_t               queue, first, total, in, out;
-    ngx_uint_t             i;
+    ngx_uint_t             i, failed;
     ngx_http_hymt_item_t  *item;
 
-    texts = call->array ? json_array() : NULL;
-    reasons = call->array ? json_array() : NULL;
+    texts = json_array();
+    reasons = json_array();
+    errors = json_array();
+    sources = json_array();
 
     queue = first = total = in = out = 0;
+    failed = 0;
 
     for (i = 0; i < call->n_items; i++) {
         item = &call->items[i];
+        src = call->detect ? item->detected : item->src;
 
-        if (call->array) {
+        (void) json_array_append_new(texts, item->failure ? json_null()
+                                     : json_stringn(item->out,
+                                                    item->out_len));
+        (void) json_array_append_new(reasons,
+                         json_string(ngx_http_hymt_native_finish(item)));
+        (void) json_array_append_new(errors, item->failure == NULL
+                         ? json_null()
+                         : json_pack("{s:s, s:s}",
+                                     "code", item->failure->code,
+                                     "message", item->failure->message));
+        (void) json_array_append_new(sources, src == HYMT_LANG_NONE
+                         ? json_null() : json_string(hymt_langs[src].code));
 
-            /* a failed one leaves the array short: found by json_pack below */
-
-            (void) json_array_append_new(texts, json_stringn(item->out,
-                                                             item->out_len));
-            (void) json_array_append_new(reasons, json_string(
-                                                ngx_http_hymt_finish(item)));
-        }
-
-        queue = ngx_max(queue, item->result.queue_ns);
-        first = ngx_max(first, item->result.first_ns);
-        total = ngx_max(total, item->result.total_ns);
-        in += item->result.prompt_tokens;
-        out += item->result.completion_tokens;
+        failed += (item->failure != NULL);
+        queue = ngx_max(queue, item->queue_ns);
+        first = ngx_max(first, item->first_ns);
+        total = ngx_max(total, item->total_ns);
+        in += item->prompt_tokens;
+        out += item->completion_tokens;
     }
 
-    if (!call->array) {
-        texts = json_stringn(call->items[0].out, call->items[0].out_len);
-        reasons = json_string(ngx_http_hymt_finish(&call->items[0]));
+    root = json_object();
 
-    } else if (json_array_size(texts) != call->n_items
-               || json_array_size(reasons) != call->n_items)
+    if (with_text) {
+        (void) json_object_set(root, "translation", call->array ? texts
+                               : json_array_get(texts, 0));
+    }
+
+    if (call->detect) {
+        (void) json_object_set(root, "src_lang", call->array ? sources
+                               : json_array_get(sources, 0));
+
+    } else if (call->job.src != HYMT_LANG_NONE) {
+        (void) json_object_set_new(root, "src_lang",
+                            json_string(hymt_langs[call->job.src].code));
+    }
+
+    (void) json_object_set_new(root, "tgt_lang",
+                               json_string(hymt_langs[call->job.tgt].code));
+    (void) json_object_set_new(root, "model",
+                            json_string((char *) call->model->name.data));
+    (void) json_object_set(root, "finish_reason", call->array ? reasons
+                           : json_array_get(reasons, 0));
+    (void) json_object_set_new(root, "usage",
+                               json_pack("{s:I, s:I}",
+                                         "prompt_tokens", (json_int_t) in,
+                                         "completion_tokens",
+                                         (json_int_t) out));
+    (void) json_object_set_new(root, "timing",
+                               json_pack("{s:f, s:f, s:f}",
+                                         "queue_ms", (double) queue / 1e6,
+                                         "first_token_ms",
+                                         (double) first / 1e6,
+                                         "total_ms", (double) total / 1e6));
+
+    if (failed) {
+        (void) json_object_set(root, "errors", errors);
+    }
+
+    /* short arrays mean that memory was */
+
+    if (json_array_size(texts) != call->n_items
+        || json_array_size(reasons) != call->n_items
+        || json_array_size(errors) != call->n_items
+        || json_array_size(sources) != call->n_items)
     {
-        json_decref(texts);
-        json_decref(reasons);
-        return NULL;
+        json_decref(root);
+        root = NULL;
     }
 
-    root = json_pack("{s:o, s:s*, s:s, s:s, s:o, s:{s:I, s:I},"
-                     " s:{s:f, s:f, s:f}}",
-                     "translation", texts,
-                     "src_lang", call->job.src == HYMT_LANG_NONE
-                                 ? NULL : hymt_langs[call->job.src].code,
-                     "tgt_lang", hymt_langs[call->job.tgt].code,
-                     "model", (char *) call->model->name.data,
-                     "finish_reason", reasons,
-                     "usage", "prompt_tokens", (json_int_t) in,
-                     "completion_tokens", (json_int_t) out,
-                     "timing", "queue_ms", (double) queue / 1e6,
-                     "first_token_ms", (double) first / 1e6,
-                     "total_ms", (double) total / 1e6);
+    json_decref(texts);
+    json_decref(reasons);
+    json_decref(errors);
+    json_decref(sources);
 
     return root;
 }
 
 
 static const char *
-ngx_http_hymt_finish(ngx_http_hymt_item_t *item)
+ngx_http_hymt_native_finish(ngx_http_hymt_item_t *item)
 {
-    switch (item->result.finish) {
+    if (item->failure != NULL) {
+        return "error";
+    }
+
+    switch (item->finish) {
 
     case HYMT_FINISH_LENGTH:
         return "length";
 
     case HYMT_FINISH_LOOP:
         return "loop";
-
-    default:
-        return "stop";
     }
+
+    return "stop";
+}
+
+
+static void
+ngx_http_hymt_native_languages(ngx_http_hymt_call_t *call)
+{
+    json_t      *list;
+    ngx_uint_t   i;
+
+    list = json_array();
+
+    for (i = 0; i < HYMT_N_LANGS; i++) {
+        if (call->model->params.languages >> i & 1) {
+            (void) json_array_append_new(list,
+                                 json_pack("{s:s, s:s, s:s}",
+                                           "code", hymt_langs[i].code,
+                                           "name", hymt_langs[i].english,
+                                           "native", hymt_langs[i].chinese));
+        }
+    }
+
+    ngx_http_hymt_reply(call, NGX_HTTP_OK,
+                        json_pack("{s:s, s:o}",
+                                  "model", (char *) call->model->name.data,
+                                  "languages", list));
+}
+
+
+static json_t *
+ngx_http_hymt_native_error(ngx_http_hymt_failure_t *f)
+{
+    return json_pack("{s:{s:s, s:s}}", "error", "code", f->code,
+                     "message", f->message);
+}
+
+
+/*
+ * Events: {"delta": "..."} as text comes, then one like the answer without its
+ * text and with "done": true; {"error": {...}} where it breaks.
+ */
+static void
+ngx_http_hymt_native_delta(ngx_http_hymt_call_t *call, const char *text,
+    size_t len, ngx_http_hymt_text_t *out)
+{
+    ngx_http_hymt_append_event(out, json_pack("{s:s%}", "delta", text, len));
+}
+
+
+static void
+ngx_http_hymt_native_end(ngx_http_hymt_call_t *call, ngx_http_hymt_text_t *out)
+{
+    json_t  *root;
+
+    root = ngx_http_hymt_native_result(call, 0);
+
+    if (root != NULL) {
+        (void) json_object_set_new(root, "done", json_true());
+    }
+
+    ngx_http_hymt_append_event(out, root);
+}
+
+
+static void
+ngx_http_hymt_native_broken(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_failure_t *f, ngx_http_hymt_text_t *out)
+{
+    ngx_http_hymt_append_event(out, ngx_http_hymt_native_error(f));
 }

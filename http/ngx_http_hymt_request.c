@@ -15,11 +15,23 @@
 #define NGX_HTTP_HYMT_RETRY_AFTER  "1"
 
 
-static ngx_int_t ngx_http_hymt_check_type(ngx_http_request_t *r,
-    ngx_uint_t *plain);
-static ngx_uint_t ngx_http_hymt_compressed(ngx_http_request_t *r);
-static ngx_int_t ngx_http_hymt_check_engine(ngx_http_request_t *r,
+static ngx_int_t ngx_http_hymt_cors(ngx_http_request_t *r,
     ngx_http_hymt_loc_conf_t *hlcf);
+static ngx_int_t ngx_http_hymt_owner(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
+static ngx_http_hymt_endpoint_t *ngx_http_hymt_find(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_path(ngx_http_request_t *r, ngx_str_t *path);
+static ngx_int_t ngx_http_hymt_shorten(ngx_str_t *path);
+static ngx_int_t ngx_http_hymt_match(ngx_http_hymt_endpoint_t *ep,
+    ngx_str_t *path, ngx_str_t *part);
+static char *ngx_http_hymt_copy(u_char *data, size_t len);
+static ngx_int_t ngx_http_hymt_check_type(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_type_is(ngx_str_t *value, size_t len,
+    const char *type);
+static ngx_uint_t ngx_http_hymt_compressed(ngx_http_request_t *r);
+static ngx_int_t ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_body_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_event_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_body(ngx_http_request_t *r,
@@ -31,30 +43,25 @@ static ngx_int_t ngx_http_hymt_take_file(ngx_http_hymt_call_t *call,
 static void ngx_http_hymt_body_done(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_parsed(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_give_back(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_free_answer(void *data);
 static ngx_int_t ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status,
-    ngx_str_t *type, u_char *body, size_t len);
+    const char *type, u_char *body, size_t len);
 static ngx_int_t ngx_http_hymt_error(ngx_http_request_t *r,
-    ngx_uint_t status, const char *code, const char *message);
+    ngx_http_hymt_api_t *api, ngx_http_hymt_failure_t *f);
 static ngx_int_t ngx_http_hymt_error_headers(ngx_http_request_t *r,
     ngx_uint_t status);
-static ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, ngx_str_t *key,
-    ngx_str_t *value);
-static ngx_uint_t ngx_http_hymt_has_page(ngx_http_request_t *r,
+static ngx_http_err_page_t *ngx_http_hymt_page(ngx_http_request_t *r,
     ngx_uint_t status);
-static void ngx_http_hymt_count(ngx_uint_t status);
-
-
-static ngx_str_t  ngx_http_hymt_type_json = ngx_string("application/json");
-static ngx_str_t  ngx_http_hymt_type_text =
-    ngx_string("text/plain; charset=utf-8");
 
 
 ngx_int_t
 ngx_http_hymt_handler(ngx_http_request_t *r)
 {
     ngx_int_t                  rc;
-    ngx_uint_t                 plain;
     ngx_http_hymt_call_t      *call;
+    ngx_http_hymt_failure_t    f;
     ngx_http_hymt_counters_t  *counters;
     ngx_http_hymt_loc_conf_t  *hlcf;
 
@@ -62,47 +69,78 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     counters = ngx_http_hymt_counters();
 
     if (counters == NULL) {
-        return ngx_http_hymt_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                   "unavailable",
-                                   "this worker could not join the engine");
+        f.status = NGX_HTTP_SERVICE_UNAVAILABLE;
+        f.code = "unavailable";
+        (void) snprintf(f.message, sizeof(f.message),
+                        "this worker could not join the engine");
+
+        return ngx_http_hymt_error(r, hlcf->api, &f);
     }
 
     (void) ngx_atomic_fetch_add(&counters->requests, 1);
-
-    if (!(r->method & NGX_HTTP_POST)) {
-        return ngx_http_hymt_error(r, NGX_HTTP_NOT_ALLOWED,
-                                   "method_not_allowed",
-                                   "translate with POST");
-    }
-
-    if (ngx_http_hymt_check_type(r, &plain) != NGX_OK) {
-        return ngx_http_hymt_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                   "unsupported_media_type",
-                                   "send application/json or text/plain, in"
-                                   " UTF-8 and not compressed, and say so in"
-                                   " Content-Type");
-    }
-
-    if (r->headers_in.content_length_n > (off_t) hlcf->max_body) {
-        return ngx_http_hymt_error(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
-                                   "body_too_large",
-                                   "the body is larger than hymt_max_body or"
-                                   " client_max_body_size allows");
-    }
-
-    rc = ngx_http_hymt_check_engine(r, hlcf);
-    if (rc != NGX_DECLINED) {
-        return rc;
-    }
 
     call = ngx_http_hymt_call_create(r);
     if (call == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    call->plain = plain;
+    ngx_http_set_ctx(r, call, ngx_http_hymt_module);
 
-    if (plain && r->args.len) {
+    rc = ngx_http_hymt_cors(r, hlcf);
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    if (ngx_http_hymt_owner(r, call) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    call->method = r->method;
+    call->endpoint = ngx_http_hymt_find(r, call);
+
+    if (call->endpoint == NULL) {
+
+        if (call->allow == 0) {
+            ngx_http_hymt_fail(call, NGX_HTTP_NOT_FOUND, "not_found",
+                               "there is nothing at this path");
+
+        } else {
+            ngx_http_hymt_fail(call, NGX_HTTP_NOT_ALLOWED,
+                               "method_not_allowed", "use %s",
+                               (call->allow & NGX_HTTP_POST) ? "POST"
+                               : (call->allow & NGX_HTTP_GET) ? "GET"
+                               : "DELETE");
+        }
+
+    } else if (ngx_http_hymt_check_type(r, call) != NGX_OK) {
+        ngx_http_hymt_fail(call, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                           "unsupported_media_type",
+                           "send%s%s%s%s, in UTF-8 and not compressed, and say"
+                           " so in Content-Type",
+                           call->endpoint->types & NGX_HTTP_HYMT_JSON
+                           ? " application/json" : "",
+                           call->endpoint->types & NGX_HTTP_HYMT_PLAIN
+                           ? " or text/plain" : "",
+                           call->endpoint->types & NGX_HTTP_HYMT_FORM
+                           ? " or application/x-www-form-urlencoded" : "",
+                           call->endpoint->types & NGX_HTTP_HYMT_MULTIPART
+                           ? " or multipart/form-data" : "");
+
+    } else if (r->headers_in.content_length_n > (off_t) hlcf->body_limit) {
+        ngx_http_hymt_fail(call, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                           "body_too_large", "the body is larger than"
+                           " hymt_max_body or client_max_body_size allows");
+
+    } else if (call->endpoint->engine) {
+        (void) ngx_http_hymt_check_engine(call);
+    }
+
+    if (call->failure.status != 0) {
+        ngx_http_hymt_call_close(call);
+        return ngx_http_hymt_error(r, hlcf->api, &call->failure);
+    }
+
+    if (r->args.len) {
 
         /* a task may look at it when the request has gone */
 
@@ -114,8 +152,6 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
         ngx_memcpy(call->args.data, r->args.data, r->args.len);
         call->args.len = r->args.len;
     }
-
-    ngx_http_set_ctx(r, call, ngx_http_hymt_module);
 
     /* straight into the call's own memory: no temporary file, no second copy */
 
@@ -131,20 +167,277 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
 }
 
 
+/*
+ * Tells browsers that a page of another origin may ask: NGX_DECLINED to go on,
+ * or what a preflight is answered with.
+ */
 static ngx_int_t
-ngx_http_hymt_check_type(ngx_http_request_t *r, ngx_uint_t *plain)
+ngx_http_hymt_cors(ngx_http_request_t *r, ngx_http_hymt_loc_conf_t *hlcf)
 {
-    u_char     *p, *last, *name;
-    size_t      len;
-    ngx_str_t  *type;
+    ngx_str_t   *allowed, *origin;
+    ngx_uint_t   i, any;
 
-    *plain = 0;
+    static ngx_str_t  name = ngx_string("origin");
+
+    if (hlcf->cors == NULL) {
+        return NGX_DECLINED;
+    }
+
+    origin = ngx_http_hymt_request_header(r, &name);
+    allowed = hlcf->cors->elts;
+    any = (allowed[0].len == 1 && allowed[0].data[0] == '*');
+
+    if (!any && ngx_http_hymt_header(r, "Vary", "Origin") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (origin == NULL) {
+        return NGX_DECLINED;
+    }
+
+    for (i = 0; !any && i < hlcf->cors->nelts; i++) {
+        if (allowed[i].len == origin->len
+            && ngx_strncmp(allowed[i].data, origin->data, origin->len) == 0)
+        {
+            break;
+        }
+    }
+
+    if (!any && i == hlcf->cors->nelts) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_hymt_header(r, "Access-Control-Allow-Origin",
+                             any ? "*" : (char *) allowed[i].data)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (r->method != NGX_HTTP_OPTIONS) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_hymt_header(r, "Access-Control-Allow-Methods",
+                             "GET, POST, DELETE") != NGX_OK
+        || ngx_http_hymt_header(r, "Access-Control-Allow-Headers",
+                                "Authorization, Content-Type") != NGX_OK
+        || ngx_http_hymt_header(r, "Access-Control-Max-Age", "86400")
+           != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_hymt_send(r, NGX_HTTP_NO_CONTENT, "text/plain", NULL, 0);
+}
+
+
+static ngx_int_t
+ngx_http_hymt_owner(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_str_t  value;
+
+    if (call->conf->owner == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_complex_value(r, call->conf->owner, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* nobody has nothing of his own */
+
+    if (value.len == 0) {
+        return NGX_OK;
+    }
+
+    call->owner = ngx_http_hymt_copy(value.data, value.len);
+
+    return call->owner ? NGX_OK : NGX_ERROR;
+}
+
+
+/*
+ * NULL: nothing there (methods 0), or nothing for this method.  Answers of GET
+ * serve HEAD as well.
+ */
+static ngx_http_hymt_endpoint_t *
+ngx_http_hymt_find(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_int_t                  rc;
+    ngx_str_t                  path, part;
+    ngx_uint_t                 method;
+    ngx_http_hymt_endpoint_t  *ep;
+
+    method = (r->method & NGX_HTTP_HEAD) ? NGX_HTTP_GET : r->method;
+    rc = ngx_http_hymt_path(r, &path);
+
+    do {
+        for (ep = call->conf->api->endpoints; ep->methods; ep++) {
+
+            if (ngx_http_hymt_match(ep, &path, &part) != NGX_OK) {
+                continue;
+            }
+
+            if (!(ep->methods & method)) {
+                call->allow |= ep->methods;
+                continue;
+            }
+
+            if (part.len) {
+                call->part = ngx_http_hymt_copy(part.data, part.len);
+
+                if (call->part == NULL) {
+                    return NULL;
+                }
+            }
+
+            return ep;
+        }
+
+    } while (rc == NGX_DECLINED && call->allow == 0
+             && ngx_http_hymt_shorten(&path) == NGX_OK);
+
+    return NULL;
+}
+
+
+/*
+ * What follows the location's name, without slashes at its ends.  An exact or
+ * regular expression's location has no name to take away: then the path may
+ * begin behind any slash (NGX_DECLINED).
+ */
+static ngx_int_t
+ngx_http_hymt_path(ngx_http_request_t *r, ngx_str_t *path)
+{
+    ngx_int_t                  rc;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    *path = r->uri;
+    rc = NGX_DECLINED;
+
+    if (!clcf->exact_match && !clcf->named && !clcf->noname
+#if (NGX_PCRE)
+        && clcf->regex == NULL
+#endif
+        && clcf->name.len <= r->uri.len
+        && ngx_strncmp(clcf->name.data, r->uri.data, clcf->name.len) == 0)
+    {
+        path->data += clcf->name.len;
+        path->len -= clcf->name.len;
+        rc = NGX_OK;
+    }
+
+    while (path->len && path->data[0] == '/') {
+        path->data++;
+        path->len--;
+    }
+
+    while (path->len && path->data[path->len - 1] == '/') {
+        path->len--;
+    }
+
+    return rc;
+}
+
+
+/* Drops the first part of a path: NGX_DECLINED when nothing was left of it. */
+static ngx_int_t
+ngx_http_hymt_shorten(ngx_str_t *path)
+{
+    u_char  *p;
+
+    if (path->len == 0) {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_strlchr(path->data, path->data + path->len, '/');
+    p = p ? p + 1 : path->data + path->len;
+
+    path->len -= p - path->data;
+    path->data = p;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_match(ngx_http_hymt_endpoint_t *ep, ngx_str_t *path,
+    ngx_str_t *part)
+{
+    size_t       len, star;
+    const char  *p;
+
+    part->len = 0;
+    len = ngx_strlen(ep->path);
+    p = ngx_strchr(ep->path, '*');
+
+    if (p == NULL) {
+        return (path->len == len
+                && ngx_strncmp(path->data, ep->path, len) == 0)
+               ? NGX_OK : NGX_DECLINED;
+    }
+
+    /* "glossaries/" then one part, then perhaps "/entries" */
+
+    star = p - ep->path;
+    len -= star + 1;
+
+    if (path->len <= star + len
+        || ngx_strncmp(path->data, ep->path, star) != 0
+        || ngx_strncmp(path->data + path->len - len, p + 1, len) != 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    part->data = path->data + star;
+    part->len = path->len - star - len;
+
+    return ngx_strlchr(part->data, part->data + part->len, '/') ? NGX_DECLINED
+                                                                : NGX_OK;
+}
+
+
+static char *
+ngx_http_hymt_copy(u_char *data, size_t len)
+{
+    char  *p;
+
+    p = malloc(len + 1);
+
+    if (p != NULL) {
+        ngx_memcpy(p, data, len);
+        p[len] = '\0';
+    }
+
+    return p;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_check_type(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    u_char      *p, *last, *name;
+    size_t       len;
+    ngx_str_t   *type;
+    ngx_uint_t   types;
+
+    types = call->endpoint->types;
 
     if (ngx_http_hymt_compressed(r)) {
         return NGX_DECLINED;
     }
 
     if (r->headers_in.content_type == NULL) {
+
+        /* some clients send none; JSON is the first of all we take */
+
+        if (r->headers_in.content_length_n > 0 || r->headers_in.chunked) {
+            call->type = types & NGX_HTTP_HYMT_JSON;
+        }
+
         return NGX_OK;
     }
 
@@ -158,16 +451,62 @@ ngx_http_hymt_check_type(ngx_http_request_t *r, ngx_uint_t *plain)
 
     len = p - type->data;
 
-    if (len == sizeof("text/plain") - 1
-        && ngx_strncasecmp(type->data, (u_char *) "text/plain", len) == 0)
-    {
-        *plain = 1;
+    if (ngx_http_hymt_type_is(type, len, "application/json")) {
+        call->type = NGX_HTTP_HYMT_JSON;
 
-    } else if (len != sizeof("application/json") - 1
-               || ngx_strncasecmp(type->data, (u_char *) "application/json",
-                                  len) != 0)
+    } else if (ngx_http_hymt_type_is(type, len, "text/plain")) {
+        call->type = NGX_HTTP_HYMT_PLAIN;
+
+    } else if (ngx_http_hymt_type_is(type, len,
+                                     "application/x-www-form-urlencoded"))
     {
+        call->type = NGX_HTTP_HYMT_FORM;
+
+    } else if (ngx_http_hymt_type_is(type, len, "multipart/form-data")) {
+        call->type = NGX_HTTP_HYMT_MULTIPART;
+    }
+
+    if (!(call->type & types)) {
+
+        /* a type without a body says nothing */
+
+        if (!(call->endpoint->methods & NGX_HTTP_POST)
+            || (types == 0 && r->headers_in.content_length_n <= 0))
+        {
+            call->type = 0;
+            return NGX_OK;
+        }
+
         return NGX_DECLINED;
+    }
+
+    if (call->type == NGX_HTTP_HYMT_MULTIPART) {
+        name = ngx_strlcasestrn(p, last, (u_char *) "boundary=", 9 - 1);
+
+        if (name == NULL) {
+            return NGX_DECLINED;
+        }
+
+        name += 9;
+        p = last;
+
+        if (name < last && *name == '"') {
+            name++;
+            p = ngx_strlchr(name, last, '"');
+
+        } else {
+            p = ngx_strlchr(name, last, ';');
+        }
+
+        p = p ? p : last;
+
+        if (p == name || p - name > 70) {
+            return NGX_DECLINED;
+        }
+
+        call->boundary = ngx_http_hymt_copy(name, p - name);
+
+        return call->boundary ? NGX_OK : NGX_ERROR;
     }
 
     name = ngx_strlcasestrn(p, last, (u_char *) "charset=", 8 - 1);
@@ -195,74 +534,87 @@ ngx_http_hymt_check_type(ngx_http_request_t *r, ngx_uint_t *plain)
 }
 
 
+static ngx_int_t
+ngx_http_hymt_type_is(ngx_str_t *value, size_t len, const char *type)
+{
+    return len == ngx_strlen(type)
+           && ngx_strncasecmp(value->data, (u_char *) type, len) == 0;
+}
+
+
 static ngx_uint_t
 ngx_http_hymt_compressed(ngx_http_request_t *r)
+{
+    ngx_str_t  *value;
+
+    static ngx_str_t  name = ngx_string("content-encoding");
+
+    value = ngx_http_hymt_request_header(r, &name);
+
+    return value != NULL
+           && (value->len != 8
+               || ngx_strncasecmp(value->data, (u_char *) "identity", 8) != 0);
+}
+
+
+ngx_str_t *
+ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_uint_t        i;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
-    static ngx_str_t  name = ngx_string("content-encoding");
-    static ngx_str_t  identity = ngx_string("identity");
-
-    part = &r->headers_in.headers.part;
-
-    for ( /* void */ ; part; part = part->next) {
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
         h = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
 
-            if (h[i].key.len == name.len
-                && ngx_strncasecmp(h[i].key.data, name.data, name.len) == 0
-                && (h[i].value.len != identity.len
-                    || ngx_strncasecmp(h[i].value.data, identity.data,
-                                       identity.len)
-                       != 0))
+            if (h[i].key.len == name->len
+                && ngx_strncasecmp(h[i].key.data, name->data, name->len) == 0)
             {
-                return 1;
+                return &h[i].value;
             }
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 
-/* NGX_DECLINED: go on; else what the handler returns. */
 static ngx_int_t
-ngx_http_hymt_check_engine(ngx_http_request_t *r,
-    ngx_http_hymt_loc_conf_t *hlcf)
+ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
 {
-    hymt_host_info_t  info;
+    hymt_host_info_t        info;
+    ngx_http_hymt_model_t  *model;
 
-    if (!ngx_http_hymt_engine_info(hlcf->model, &info)) {
-        return ngx_http_hymt_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                   "unavailable", "there is no engine");
-    }
+    model = call->model;
 
-    if (info.state == HYMT_HOST_FAILED) {
-        return ngx_http_hymt_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                   "unavailable", info.reason);
-    }
+    if (!ngx_http_hymt_engine_info(model, &info)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "there is no engine");
 
-    if (info.state != HYMT_HOST_READY && hlcf->loading_wait == 0) {
-        return ngx_http_hymt_error(r, NGX_HTTP_SERVICE_UNAVAILABLE, "loading",
-                                   "the model is still loading");
-    }
+    } else if (info.state == HYMT_HOST_FAILED) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "%s", info.reason);
 
-    if (ngx_http_hymt_buffers_full()) {
-        return ngx_http_hymt_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                   "buffers_full",
-                                   "the buffers of this worker are full");
-    }
-
-    if (ngx_http_hymt_in_flight(hlcf->model) >= (uint32_t) hlcf->model->queue)
+    } else if (info.state != HYMT_HOST_READY && call->conf->loading_wait == 0)
     {
-        return ngx_http_hymt_error(r, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
-                                   "the model's queue is full");
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "loading",
+                           "the model is still loading");
+
+    } else if (ngx_http_hymt_buffers_full()) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
+                           "the buffers of this worker are full");
+
+    } else if (ngx_http_hymt_in_flight(model) >= (uint32_t) model->queue) {
+        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
+                           "the model's queue is full");
+
+    } else {
+        return NGX_OK;
     }
 
-    return NGX_DECLINED;
+    return NGX_ERROR;
 }
 
 
@@ -284,6 +636,14 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 
     call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
 
+    if (call == NULL) {
+
+        /* an error_page has taken the request elsewhere */
+
+        ngx_http_block_reading(r);
+        return;
+    }
+
     if (r->connection->read->timedout) {
         r->connection->timedout = 1;
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
@@ -297,8 +657,9 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 static void
 ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 {
-    ngx_int_t     rc;
-    ngx_event_t  *rev;
+    ngx_int_t                  rc;
+    ngx_event_t               *rev;
+    ngx_http_core_loc_conf_t  *clcf;
 
     for ( ;; ) {
         if (ngx_http_hymt_take_bufs(r, call) != NGX_OK) {
@@ -318,6 +679,14 @@ ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
             rev = r->connection->read;
 
             ngx_post_event(rev, &ngx_posted_next_events);
+
+            /* a worker that is to leave waits for timers alone */
+
+            if (!rev->timer_set) {
+                clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+                ngx_add_timer(rev, clcf->client_body_timeout);
+            }
+
             return;
         }
 
@@ -356,7 +725,7 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         len = ngx_buf_in_memory(b) ? (size_t) (b->last - b->pos)
               : b->in_file ? (size_t) (b->file_last - b->file_pos) : 0;
 
-        if (len > call->conf->max_body - call->body_len) {
+        if (len > call->conf->body_limit - call->body_len) {
             ngx_http_hymt_fail(call, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
                                "body_too_large", "the body is larger than"
                                " hymt_max_body or client_max_body_size allows");
@@ -367,7 +736,10 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
         if (ngx_buf_in_memory(b)) {
             rc = ngx_http_hymt_call_append(call, b->pos, len);
-            b->pos = b->last;
+
+            if (r->request_body_no_buffering) {
+                b->pos = b->last;
+            }
 
         } else if (b->in_file) {
             rc = ngx_http_hymt_take_file(call, b);
@@ -387,7 +759,11 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
     }
 
-    r->request_body->bufs = NULL;
+    /* one read before us is others' too: mirror's, error_page's */
+
+    if (r->request_body_no_buffering) {
+        r->request_body->bufs = NULL;
+    }
 
     return NGX_OK;
 }
@@ -400,15 +776,18 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 static ngx_int_t
 ngx_http_hymt_take_file(ngx_http_hymt_call_t *call, ngx_buf_t *b)
 {
+    off_t      pos;
     ssize_t    n;
     ngx_int_t  rc;
     u_char     chunk[4096];
 
-    while (b->file_pos < b->file_last) {
+    pos = b->file_pos;
+
+    while (pos < b->file_last) {
         n = ngx_read_file(b->file, chunk,
-                          (size_t) ngx_min(b->file_last - b->file_pos,
+                          (size_t) ngx_min(b->file_last - pos,
                                            (off_t) sizeof(chunk)),
-                          b->file_pos);
+                          pos);
 
         if (n <= 0) {
             return NGX_ERROR;
@@ -419,7 +798,7 @@ ngx_http_hymt_take_file(ngx_http_hymt_call_t *call, ngx_buf_t *b)
             return rc;
         }
 
-        b->file_pos += n;
+        pos += n;
     }
 
     return NGX_OK;
@@ -436,13 +815,6 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
     r->write_event_handler = ngx_http_request_empty_handler;
 
     ngx_http_hymt_call_start(call);
-
-    if (call->body_len == 0) {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_body",
-                           "the body is empty");
-        ngx_http_hymt_answer_failure(call, &call->failure);
-        return;
-    }
 
     if (call->conf->ignore_client_abort) {
         r->read_event_handler = ngx_http_block_reading;
@@ -463,9 +835,10 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
     }
 
-    if (ngx_http_hymt_call_work(call, call->body_len,
-                                ngx_http_hymt_native_parse,
-                                ngx_http_hymt_parsed)
+    if (ngx_http_hymt_call_work(call, call->endpoint->thread
+                                      ? NGX_HTTP_HYMT_INLINE + 1
+                                      : call->body_len,
+                                call->endpoint->parse, ngx_http_hymt_parsed)
         != NGX_OK)
     {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
@@ -476,8 +849,31 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 static void
 ngx_http_hymt_parsed(ngx_http_hymt_call_t *call)
 {
+    ngx_http_hymt_work_pt  more;
+
     if (call->failure.status != 0) {
         ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
+    if (call->answer != NULL) {
+        ngx_http_hymt_answer(call);
+        return;
+    }
+
+    if (call->more != NULL) {
+        more = call->more;
+        call->more = NULL;
+
+        if (ngx_http_hymt_call_work(call, NGX_HTTP_HYMT_INLINE + 1, more,
+                                    ngx_http_hymt_parsed)
+            != NGX_OK)
+        {
+            ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                               "internal", "can't start a task");
+            ngx_http_hymt_answer_failure(call, &call->failure);
+        }
+
         return;
     }
 
@@ -488,31 +884,66 @@ ngx_http_hymt_parsed(ngx_http_hymt_call_t *call)
 void
 ngx_http_hymt_answer(ngx_http_hymt_call_t *call)
 {
-    ngx_uint_t                 i, in, out;
-    ngx_http_request_t        *r;
-    ngx_http_hymt_counters_t  *counters;
+    char                *answer;
+    ngx_http_request_t  *r;
+    ngx_pool_cleanup_t  *cln;
 
     r = call->r;
+
+    ngx_http_hymt_count_tokens(call);
+    ngx_http_hymt_call_close(call);
+
+    /*
+     * The pool's cleanup, not the request's: that one may run while parts of
+     * the answer still wait in the connection.
+     */
+
+    cln = ngx_pool_cleanup_add(r->pool, 0);
+
+    if (cln == NULL) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    answer = call->answer;
+    call->answer = NULL;
+
+    cln->handler = ngx_http_hymt_free_answer;
+    cln->data = answer;
+
+    ngx_http_hymt_count(call->status);
+
+    ngx_http_finalize_request(r,
+        ngx_http_hymt_send(r, call->status, call->content_type,
+                           (u_char *) answer, call->answer_len));
+}
+
+
+void
+ngx_http_hymt_count_tokens(ngx_http_hymt_call_t *call)
+{
+    ngx_uint_t                 i, in, out;
+    ngx_http_hymt_counters_t  *counters;
+
     counters = ngx_http_hymt_counters();
 
     in = 0;
     out = 0;
 
     for (i = 0; i < call->n_items; i++) {
-        in += call->items[i].result.prompt_tokens;
-        out += call->items[i].result.completion_tokens;
+        in += call->items[i].prompt_tokens;
+        out += call->items[i].completion_tokens;
     }
 
     (void) ngx_atomic_fetch_add(&counters->tokens_in, in);
     (void) ngx_atomic_fetch_add(&counters->tokens_out, out);
+}
 
-    ngx_http_hymt_call_close(call);
 
-    ngx_http_finalize_request(r,
-        ngx_http_hymt_send(r, NGX_HTTP_OK,
-                           call->plain ? &ngx_http_hymt_type_text
-                                       : &ngx_http_hymt_type_json,
-                           (u_char *) call->answer, call->answer_len));
+static void
+ngx_http_hymt_free_answer(void *data)
+{
+    free(data);
 }
 
 
@@ -524,42 +955,116 @@ ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
 
     r = call->r;
 
+    if (call->stream_state != NULL) {
+        ngx_http_hymt_stream_broken(call, f);
+        return;
+    }
+
     ngx_http_hymt_call_close(call);
 
-    ngx_http_finalize_request(r, ngx_http_hymt_error(r, f->status, f->code,
-                                                     f->message));
+    if (!r->reading_body && call->body_len != 0) {
+        ngx_http_hymt_give_back(r, call);
+    }
+
+    ngx_http_finalize_request(r, ngx_http_hymt_error(r, call->conf->api, f));
+}
+
+
+/* For who comes after us: the body in one buffer, which the call owns. */
+static void
+ngx_http_hymt_give_back(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_buf_t    *b;
+    ngx_chain_t  *cl;
+
+    if (r->request_body == NULL || r->request_body->bufs != NULL) {
+        return;
+    }
+
+    b = ngx_calloc_buf(r->pool);
+    cl = ngx_alloc_chain_link(r->pool);
+
+    if (b == NULL || cl == NULL) {
+        return;
+    }
+
+    b->pos = (u_char *) call->body;
+    b->last = b->pos + call->body_len;
+    b->start = b->pos;
+    b->end = b->last;
+    b->temporary = 1;
+
+    cl->buf = b;
+    cl->next = NULL;
+
+    r->request_body->bufs = cl;
 }
 
 
 /*
- * {"error": {"code", "message"}}.  Returns what the content handler returns or
- * the request is finalized with; the body, where there is one still to come, is
+ * An error in the API's form.  Returns what the content handler returns or the
+ * request is finalized with; the body, where there is one still to come, is
  * discarded.
  */
 static ngx_int_t
-ngx_http_hymt_error(ngx_http_request_t *r, ngx_uint_t status,
-    const char *code, const char *message)
+ngx_http_hymt_error(ngx_http_request_t *r, ngx_http_hymt_api_t *api,
+    ngx_http_hymt_failure_t *f)
 {
-    u_char      *body, *p;
-    size_t       len, size;
-    ngx_int_t    rc;
-    ngx_uint_t   level;
+    char                 *text;
+    u_char               *body;
+    size_t                len;
+    json_t               *root;
+    ngx_int_t             rc;
+    ngx_uint_t            level;
+    ngx_http_err_page_t  *page;
 
-    ngx_http_hymt_count(status);
+    root = api->error(f);
+    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
 
-    level = (status == NGX_HTTP_INTERNAL_SERVER_ERROR) ? NGX_LOG_ERR
-                                                       : NGX_LOG_INFO;
-
-    ngx_log_error(level, r->connection->log, 0, "hymt answers %ui: %s", status,
-                  message);
-
-    if (ngx_http_hymt_error_headers(r, status) != NGX_OK) {
+    if (text == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (ngx_http_hymt_has_page(r, status)) {
-        return status;
+    len = ngx_strlen(text);
+    body = ngx_pnalloc(r->pool, len + 1);
+
+    if (body != NULL) {
+        ngx_memcpy(body, text, len);
+        body[len++] = '\n';
     }
+
+    free(text);
+
+    if (body == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_hymt_count(f->status);
+
+    level = (f->status == NGX_HTTP_INTERNAL_SERVER_ERROR) ? NGX_LOG_ERR
+                                                          : NGX_LOG_INFO;
+
+    ngx_log_error(level, r->connection->log, 0, "hymt answers %ui: %s",
+                  f->status, f->message);
+
+    page = ngx_http_hymt_page(r, f->status);
+
+    /* not where the page says what the status is, "= @fallback" */
+
+    if ((page == NULL || page->overwrite == -1)
+        && ngx_http_hymt_error_headers(r, f->status) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (page != NULL) {
+        return f->status;
+    }
+
+    /* no "100 Continue" for a body that is refused */
+
+    r->expect_tested = 1;
 
     if (!r->reading_body) {
         rc = ngx_http_discard_request_body(r);
@@ -569,48 +1074,34 @@ ngx_http_hymt_error(ngx_http_request_t *r, ngx_uint_t status,
         }
     }
 
-    if (status == NGX_HTTP_REQUEST_ENTITY_TOO_LARGE) {
+    if (f->status == NGX_HTTP_REQUEST_ENTITY_TOO_LARGE) {
         r->keepalive = 0;
     }
 
-    len = ngx_strlen(message);
-
-    size = sizeof("{\"error\":{\"code\":\"\",\"message\":\"\"}}\n") - 1
-           + ngx_strlen(code) + len
-           + ngx_escape_json(NULL, (u_char *) message, len);
-
-    body = ngx_pnalloc(r->pool, size);
-    if (body == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    p = ngx_sprintf(body, "{\"error\":{\"code\":\"%s\",\"message\":\"", code);
-    p = (u_char *) ngx_escape_json(p, (u_char *) message, len);
-    p = ngx_cpymem(p, "\"}}\n", 4);
-
-    return ngx_http_hymt_send(r, status, &ngx_http_hymt_type_json, body,
-                              p - body);
+    return ngx_http_hymt_send(r, f->status, "application/json", body, len);
 }
 
 
 static ngx_int_t
-ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status, ngx_str_t *type,
+ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status, const char *type,
     u_char *body, size_t len)
 {
     ngx_int_t     rc;
     ngx_buf_t    *b;
     ngx_chain_t   out;
 
-    if (status == NGX_HTTP_OK) {
-        ngx_http_hymt_count(status);
-    }
-
     r->headers_out.status = status;
-    r->headers_out.content_type = *type;
-    r->headers_out.content_type_len = (type == &ngx_http_hymt_type_text)
-                                      ? sizeof("text/plain") - 1 : type->len;
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
+    r->headers_out.content_type_len = strcspn(type, ";");
     r->headers_out.content_type_lowcase = NULL;
     r->headers_out.content_length_n = len;
+
+    if (status == NGX_HTTP_NO_CONTENT) {
+        r->header_only = 1;
+        ngx_str_null(&r->headers_out.content_type);
+        r->headers_out.content_type_len = 0;
+    }
 
     rc = ngx_http_send_header(r);
 
@@ -640,34 +1131,76 @@ ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status, ngx_str_t *type,
 static ngx_int_t
 ngx_http_hymt_error_headers(ngx_http_request_t *r, ngx_uint_t status)
 {
-    static ngx_str_t  allow = ngx_string("Allow");
-    static ngx_str_t  post = ngx_string("POST");
-    static ngx_str_t  accept = ngx_string("Accept");
-    static ngx_str_t  types = ngx_string("application/json, text/plain");
-    static ngx_str_t  retry = ngx_string("Retry-After");
-    static ngx_str_t  after = ngx_string(NGX_HTTP_HYMT_RETRY_AFTER);
+    u_char                *p;
+    ngx_uint_t             i, types, methods;
+    ngx_http_hymt_call_t  *call;
+    u_char                 value[256];
+
+    static struct {
+        ngx_uint_t   bit;
+        const char  *name;
+    } names[] = {
+        { NGX_HTTP_GET, "GET, HEAD" },
+        { NGX_HTTP_POST, "POST" },
+        { NGX_HTTP_DELETE, "DELETE" },
+    }, kinds[] = {
+        { NGX_HTTP_HYMT_JSON, "application/json" },
+        { NGX_HTTP_HYMT_PLAIN, "text/plain" },
+        { NGX_HTTP_HYMT_FORM, "application/x-www-form-urlencoded" },
+        { NGX_HTTP_HYMT_MULTIPART, "multipart/form-data" },
+    };
+
+    call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+    p = value;
 
     switch (status) {
 
     case NGX_HTTP_NOT_ALLOWED:
-        return ngx_http_hymt_header(r, &allow, &post);
+        methods = call ? call->allow : 0;
+
+        for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            if (methods & names[i].bit) {
+                p = ngx_sprintf(p, "%s%s", p == value ? "" : ", ",
+                                names[i].name);
+            }
+        }
+
+        *p = '\0';
+
+        return ngx_http_hymt_header(r, "Allow", (char *) value);
 
     case NGX_HTTP_UNSUPPORTED_MEDIA_TYPE:
-        return ngx_http_hymt_header(r, &accept, &types);
+        types = (call && call->endpoint) ? call->endpoint->types : 0;
+
+        for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+            if (types & kinds[i].bit) {
+                p = ngx_sprintf(p, "%s%s", p == value ? "" : ", ",
+                                kinds[i].name);
+            }
+        }
+
+        *p = '\0';
+
+        return ngx_http_hymt_header(r, "Accept", (char *) value);
 
     case NGX_HTTP_TOO_MANY_REQUESTS:
     case NGX_HTTP_SERVICE_UNAVAILABLE:
-        return ngx_http_hymt_header(r, &retry, &after);
+        return ngx_http_hymt_header(r, "Retry-After",
+                                    NGX_HTTP_HYMT_RETRY_AFTER);
     }
 
     return NGX_OK;
 }
 
 
-static ngx_int_t
-ngx_http_hymt_header(ngx_http_request_t *r, ngx_str_t *key, ngx_str_t *value)
+ngx_int_t
+ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
+    const char *value)
 {
+    size_t            len;
     ngx_table_elt_t  *h;
+
+    len = ngx_strlen(value);
 
     h = ngx_list_push(&r->headers_out.headers);
     if (h == NULL) {
@@ -675,8 +1208,17 @@ ngx_http_hymt_header(ngx_http_request_t *r, ngx_str_t *key, ngx_str_t *value)
     }
 
     h->hash = 1;
-    h->key = *key;
-    h->value = *value;
+    h->key.data = (u_char *) key;
+    h->key.len = ngx_strlen(key);
+    h->value.len = len;
+    h->value.data = ngx_pnalloc(r->pool, len);
+
+    if (h->value.data == NULL) {
+        h->hash = 0;
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(h->value.data, value, len);
 
 #if (nginx_version >= 1023000)
     h->next = NULL;
@@ -687,8 +1229,8 @@ ngx_http_hymt_header(ngx_http_request_t *r, ngx_str_t *key, ngx_str_t *value)
 
 
 /* An error_page of the operator's, for a fallback say, goes before ours. */
-static ngx_uint_t
-ngx_http_hymt_has_page(ngx_http_request_t *r, ngx_uint_t status)
+static ngx_http_err_page_t *
+ngx_http_hymt_page(ngx_http_request_t *r, ngx_uint_t status)
 {
     ngx_uint_t                 i;
     ngx_http_err_page_t       *page;
@@ -696,23 +1238,23 @@ ngx_http_hymt_has_page(ngx_http_request_t *r, ngx_uint_t status)
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (clcf->error_pages == NULL || r->error_page) {
-        return 0;
+    if (clcf->error_pages == NULL || r->error_page || r->reading_body) {
+        return NULL;
     }
 
     page = clcf->error_pages->elts;
 
     for (i = 0; i < clcf->error_pages->nelts; i++) {
         if (page[i].status == (ngx_int_t) status) {
-            return 1;
+            return &page[i];
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 
-static void
+void
 ngx_http_hymt_count(ngx_uint_t status)
 {
     ngx_atomic_t              *counter;
@@ -727,6 +1269,8 @@ ngx_http_hymt_count(ngx_uint_t status)
     switch (status) {
 
     case NGX_HTTP_OK:
+    case NGX_HTTP_CREATED:
+    case NGX_HTTP_NO_CONTENT:
         counter = &counters->answered;
         break;
 

@@ -157,7 +157,9 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
         }
     }
 
-    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK) {
+    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK
+        || ngx_http_hymt_glossaries_check(hmcf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -454,6 +456,8 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     json_object_seed(0);
 
+    ngx_http_hymt_glossaries_open(hmcf, cycle);
+
     rt->bell = ngx_http_hymt_open_bell(cycle, hmcf->lane_fds[rt->lane]);
     if (rt->bell == NULL) {
         ngx_free(rt);
@@ -692,35 +696,19 @@ ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
 }
 
 
-/*
- * NGX_OK; NGX_AGAIN: no slot is free or the lane is not attached yet;
- * NGX_DECLINED: the text does not fit a slot; NGX_ERROR: no client.
- */
 ngx_int_t
-ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
+ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
 {
-    hymt_job_t             job;
-    hymt_error_t           err;
-    hymt_client_t         *client;
-    hymt_status_t          rc;
-    ngx_http_hymt_call_t  *call;
+    hymt_error_t    err;
+    hymt_client_t  *client;
 
-    call = item->call;
-    client = ngx_http_hymt_runtime->clients[call->model->index];
+    client = ngx_http_hymt_runtime->clients[job->call->model->index];
 
     if (client == NULL) {
         return NGX_ERROR;
     }
 
-    job = call->job;
-    job.sampling.index = item - call->items;
-    job.deadline_ns = call->deadline;
-    job.part[HYMT_PART_TEXT] = item->text;
-    job.part_len[HYMT_PART_TEXT] = item->len;
-
-    rc = hymt_client_submit(client, &job, item, &item->slot, &err);
-
-    switch (rc) {
+    switch (hymt_client_submit(client, params, job, &job->slot, &err)) {
 
     case HYMT_OK:
         return NGX_OK;
@@ -738,15 +726,24 @@ ngx_http_hymt_submit(ngx_http_hymt_item_t *item)
 
 
 void
-ngx_http_hymt_cancel(ngx_http_hymt_item_t *item)
+ngx_http_hymt_cancel(ngx_http_hymt_job_t *job)
 {
     hymt_client_t  *client;
 
-    client = ngx_http_hymt_runtime->clients[item->call->model->index];
+    client = ngx_http_hymt_runtime->clients[job->call->model->index];
 
     if (client != NULL) {
-        hymt_client_cancel(client, item->slot);
+        hymt_client_cancel(client, job->slot);
     }
+}
+
+
+void
+ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
+    uint32_t *len)
+{
+    hymt_client_text(ngx_http_hymt_runtime->clients[job->call->model->index],
+                     job->slot, text, len);
 }
 
 
@@ -779,6 +776,19 @@ ngx_http_hymt_line_up(ngx_http_hymt_call_t *call)
     if (!call->lined) {
         ngx_queue_insert_tail(&ngx_http_hymt_runtime->line, &call->line);
         call->lined = 1;
+    }
+}
+
+
+void
+ngx_http_hymt_pass_on(void)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (!ngx_queue_empty(&rt->line)) {
+        ngx_post_event(&rt->more, &ngx_posted_events);
     }
 }
 
@@ -855,6 +865,12 @@ ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
             }
 
         } while (hymt_client_arm(client));
+
+        /* a canceled job's slot comes back without an event */
+
+        if (hymt_client_attached(client)) {
+            ngx_http_hymt_serve_line(rt, models[i]);
+        }
     }
 }
 
@@ -883,7 +899,7 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
             result.text_len = len;
         }
 
-        ngx_http_hymt_call_item_done(event->data, &result, text);
+        ngx_http_hymt_call_done(event->data, &result, text);
 
         hymt_client_slot_free(client, event->slot);
 
@@ -913,6 +929,7 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
         break;
 
     case HYMT_EVENT_PROGRESS:
+        ngx_http_hymt_call_progress(event->data);
         break;
     }
 }
@@ -926,7 +943,6 @@ static void
 ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model)
 {
-    ngx_msec_t             spent;
     ngx_queue_t           *q;
     hymt_host_info_t       info;
     ngx_http_hymt_call_t  *call;
@@ -947,11 +963,7 @@ ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
             continue;
         }
 
-        call->loading = 0;
-        spent = ngx_current_msec - call->start;
-
-        ngx_add_timer(&call->timer, call->conf->timeout > spent
-                                    ? call->conf->timeout - spent : 1);
+        ngx_http_hymt_call_loaded(call);
     }
 }
 

@@ -27,10 +27,10 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
     ngx_int_t                   rc;
     ngx_buf_t                  *b;
     ngx_chain_t                 out;
-    ngx_table_elt_t            *h;
     ngx_http_hymt_main_conf_t  *hmcf;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        (void) ngx_http_hymt_header(r, "Allow", "GET, HEAD");
         return NGX_HTTP_NOT_ALLOWED;
     }
 
@@ -65,18 +65,9 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
 
     free(text);
 
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
+    if (ngx_http_hymt_header(r, "Cache-Control", "no-store") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-
-    h->hash = 1;
-    ngx_str_set(&h->key, "Cache-Control");
-    ngx_str_set(&h->value, "no-store");
-
-#if (nginx_version >= 1023000)
-    h->next = NULL;
-#endif
 
     r->headers_out.status = NGX_HTTP_OK;
     ngx_str_set(&r->headers_out.content_type, "application/json");

@@ -163,10 +163,10 @@ qr/\[emerg\] .*"backend" in hymt_model: .*tpu/
 --- http_config
     hymt_model demo { path $TEST_NGINX_MODEL; }
 --- config
-    location = /t { hymt_translate demo api=deepl; }
+    location = /t { hymt_translate demo api=smoke; }
 --- must_die
 --- error_log
-invalid number of arguments in "hymt_translate" directive
+invalid parameter "api=smoke" of "hymt_translate"
 
 
 

@@ -209,7 +209,7 @@ GET /translate
 Allow: POST
 Content-Type: application/json
 --- response_body
-{"error":{"code":"method_not_allowed","message":"translate with POST"}}
+{"error":{"code":"method_not_allowed","message":"use POST"}}
 
 
 

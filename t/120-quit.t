@@ -78,6 +78,29 @@ sub work {
     is(scalar($s->alerts()), 0, 'QUIT: no alert');
 }
 
+# QUIT while large bodies still come
+
+{
+    my $s = server('');
+    my $body = '{"tgt_lang": "de", "text": ["' . 'x' x 700_000 . '"]}';
+    my $raw = $s->http_json('/translate', $body);
+    my @socks = map { $s->open(substr($raw, 0, 300_000)) } 1 .. 6;
+
+    $s->signal('QUIT');
+    sleep(0.3);
+
+    $s->write($_, substr($raw, 300_000)) for @socks;
+
+    my @codes = map { $s->read_response($_)->{status} || 'none' } @socks;
+
+    close $_ for @socks;
+
+    is(scalar(grep { $_ eq '422' || $_ eq '200' } @codes), 6,
+       "QUIT: bodies that still came are answered (@codes)");
+    ok($s->wait_until(10, sub { !$s->master() }), 'QUIT: then NGINX leaves');
+    is(scalar($s->alerts()), 0, 'QUIT: no alert');
+}
+
 # TERM
 
 {

@@ -82,6 +82,20 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
 
     is($s->json('/translate', $one)->{status}, 200, 'queue: served again');
 
+    # who waits for a slot gets one when its holder leaves
+
+    my @wait = map { $s->open($s->http_json('/translate', texts(40))) } 1 .. 3;
+
+    sleep(0.1);
+    close shift @wait;
+    is(scalar(grep { ($s->read_response($_)->{status} || 0) =~ /^(?:200|429)$/ }
+                   @wait), 2, 'queue: those in line are served');
+    close $_ for @wait;
+
+    ok($s->wait_until(5, sub {
+        $s->get('/status')->{json}{models}[0]{queue}{in_flight} == 0
+    }), 'queue: empty once more');
+
     # a window of one leaves room for others
 
     my $slow = $s->open($s->http_json('/narrow', texts(100)));
@@ -108,7 +122,7 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     my $c = $s->get('/status')->{json}{counters};
 
     is($c->{timeouts}, 1, 'timeout: counted');
-    is($c->{rejected}, 1, 'queue: counted');
+    cmp_ok($c->{rejected}, '>=', 1, 'queue: counted');
 
     $s->finish();
 }
