@@ -194,6 +194,11 @@ ngx_http_hymt_symbols(const char *text, size_t len)
             if (hymt_utf8_char_at(text, at, len) != 0xfe0f) {
                 return 0;
             }
+
+            break;
+
+        default:
+            break;
         }
     }
 
