@@ -737,6 +737,44 @@ test_cancels(void)
 }
 
 
+/* One that waits goes at the next step, not when its turn comes. */
+static void
+test_cancel_waiting(void)
+{
+    static seq_t  seqs[3];
+
+    uint32_t               i;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    p.max_batch = 1;
+    engine = start(&p);
+    fake.ns_step = 4 * MS;
+
+    for (i = 0; i < 3; i++) {
+        fill_endless(&seqs[i], 5, 60);
+        hymt_engine_submit(engine, &seqs[i].s, &err);
+    }
+
+    hymt_engine_cancel(engine, &seqs[2].s);
+    wait_finished(engine, 1);
+
+    is_int(atomic_load(&seqs[2].s.finish), HYMT_FINISH_CANCELED,
+           "the last of the line is canceled");
+    is_int(atomic_load(&seqs[0].s.finish), HYMT_FINISH_NONE,
+           "while the first runs");
+
+    for (i = 0; i < 2; i++) {
+        hymt_engine_cancel(engine, &seqs[i].s);
+    }
+
+    is_int(wait_finished(engine, 2), 2, "and then the others");
+    hymt_engine_stop(engine);
+}
+
+
 static void
 test_idle(void)
 {
@@ -1065,6 +1103,7 @@ main(void)
     test_aborts(1);
     test_aborts(2);
     test_cancels();
+    test_cancel_waiting();
     test_idle();
     test_signals();
     test_pace();
