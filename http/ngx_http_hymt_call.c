@@ -1052,6 +1052,8 @@ ngx_http_hymt_call_timeout(ngx_event_t *ev)
 
     /* a task may be writing call->failure: this one is of its own */
 
+    f.param[0] = '\0';
+
     if (call->loading) {
         f.status = NGX_HTTP_SERVICE_UNAVAILABLE;
         f.code = "loading";

@@ -437,6 +437,7 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
     bool           guessed;
     ngx_int_t      rc;
     const char    *path;
+    struct stat    st;
     hymt_error_t   err;
     hymt_model_t  *m;
 
@@ -447,6 +448,8 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
     if (hymt_model_open(path, &m, &err) != HYMT_OK) {
         return ngx_http_hymt_model_error(model, cycle->log, err.text);
     }
+
+    model->created = stat(path, &st) == 0 ? st.st_mtime : 0;
 
     model->config = m->config;
 

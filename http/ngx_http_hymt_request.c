@@ -71,6 +71,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     if (counters == NULL) {
         f.status = NGX_HTTP_SERVICE_UNAVAILABLE;
         f.code = "unavailable";
+        f.param[0] = '\0';
         (void) snprintf(f.message, sizeof(f.message),
                         "this worker could not join the engine");
 
