@@ -810,9 +810,13 @@ ngx_http_hymt_judge(ngx_http_hymt_item_t *item, const hymt_result_t *result)
         break;
 
     default:
+        ngx_log_error(NGX_LOG_INFO, item->call->log, 0,
+                      "hymt engine says: %s", error);
+
         ngx_http_hymt_fail(item->call, NGX_HTTP_SERVICE_UNAVAILABLE,
-                           "unavailable", "%s",
-                           error[0] ? error : "the engine is gone");
+                           "unavailable", "the engine of model \"%s\" has"
+                           " failed or is stopping",
+                           item->call->model->name.data);
         break;
     }
 }

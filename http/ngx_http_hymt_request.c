@@ -595,8 +595,12 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
                            "there is no engine");
 
     } else if (info.state == HYMT_HOST_FAILED) {
+
+        /* why is the log's and hymt_status's to say, not everybody's to know */
+
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-                           "%s", info.reason);
+                           "the engine of model \"%s\" has failed",
+                           model->name.data);
 
     } else if (info.state != HYMT_HOST_READY && call->conf->loading_wait == 0)
     {
