@@ -139,7 +139,8 @@ my $id;
     is($res->{status}, 201, 'POST: 201');
     is(header($res, 'Content-Type'), 'application/json', 'POST: JSON');
     like($g->{glossary_id},
-         qr/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+         qr/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}
+            -[0-9a-f]{12}$/x,
          'a UUID of ours');
     like($g->{creation_time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
          'creation_time, with a fraction and Z');
@@ -520,7 +521,7 @@ END
 }
 
 refused('hymt_glossaries %%DIR%%/missing;',
-        qr/\[emerg\] .*"hymt_glossaries" in .*test\.conf:\d+: .*missing: No such/,
+        qr/\[emerg\] .*"hymt_glossaries" in .*test\.conf:\d+: .*missing: No/,
         'no directory');
 refused('hymt_glossaries %%DIR%%/nginx.conf;', qr/nginx\.conf: not a direct/,
         'a file');
