@@ -23,6 +23,8 @@ static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
 static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -185,6 +187,20 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, tags),
       ngx_http_hymt_tags },
+
+    { ngx_string("hymt_neighbours"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, neighbours),
+      NULL },
+
+    { ngx_string("hymt_max_ratio"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_hymt_ratio,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
 
     { ngx_string("hymt_cors"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
@@ -392,6 +408,8 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
     hlcf->split = NGX_CONF_UNSET_UINT;
     hlcf->tags = NGX_CONF_UNSET_UINT;
+    hlcf->ratio = NGX_CONF_UNSET_UINT;
+    hlcf->neighbours = NGX_CONF_UNSET;
     hlcf->cors = NGX_CONF_UNSET_PTR;
     hlcf->sessions = NGX_CONF_UNSET_PTR;
     hlcf->glossaries = NGX_CONF_UNSET_PTR;
@@ -425,6 +443,8 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                          0);
     ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
     ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
+    ngx_conf_merge_uint_value(conf->ratio, prev->ratio, 0);
+    ngx_conf_merge_value(conf->neighbours, prev->neighbours, 0);
     ngx_conf_merge_uint_value(conf->tags, prev->tags,
                               NGX_HTTP_HYMT_TAGS_MODEL);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
@@ -631,6 +651,35 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     clcf->handler = ngx_http_hymt_status_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+/* "4" or "2.5": tokens of output for each of the text, in percent here */
+static char *
+ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_int_t   ratio;
+    ngx_str_t  *value;
+
+    if (hlcf->ratio != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+    ratio = ngx_atofp(value[1].data, value[1].len, 2);
+
+    if (ratio == NGX_ERROR || ratio < 100 || ratio > 100 * HYMT_MAX_RATIO) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"hymt_max_ratio\" must be a number from 1 to %d,"
+                           " not \"%V\"", HYMT_MAX_RATIO, &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->ratio = ratio;
 
     return NGX_CONF_OK;
 }
