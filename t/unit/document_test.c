@@ -280,8 +280,8 @@ test_xml(void)
     is_out("<a>x</b>", &p, upper, NULL,
            "XML, line 1, column 7: mismatched tag: send well-formed XML, or use"
            " html", NULL, "malformed");
-    is_out("<a>x", &p, upper, NULL, "XML: the text ends inside an element: an"
-           " end tag is missing", NULL, "not closed");
+    is_out("<a>x", &p, upper, NULL, "XML: the text ends inside an element or"
+           " tag: is an end tag missing?", NULL, "not closed");
     is_out("a\n </r><r>", &p, upper, NULL,
            "XML, line 2, column 6: junk after document element: send"
            " well-formed XML, or use html", NULL, "our own element");
