@@ -67,6 +67,7 @@ ngx_http_hymt_api_t  *ngx_http_hymt_apis[] = {
     &ngx_http_hymt_libretranslate,
     &ngx_http_hymt_deepl,
     &ngx_http_hymt_google,
+    &ngx_http_hymt_openai,
     NULL
 };
 

@@ -109,6 +109,7 @@ typedef struct {
     u_char                     *file;      /* of the block, for messages */
     ngx_uint_t                  line;
     ngx_uint_t                  index;
+    time_t                      created;   /* of its directory */
     unsigned                    used:1;    /* by some location */
 
     /* what the directory says, read when the configuration is checked */
@@ -223,6 +224,7 @@ typedef enum {
 typedef struct {
     ngx_uint_t                  status;    /* 0: none */
     const char                 *code;
+    char                        param[64]; /* at fault, or "" */
     char                        message[1600];
 } ngx_http_hymt_failure_t;
 
@@ -648,6 +650,7 @@ extern ngx_http_hymt_api_t  ngx_http_hymt_native;
 extern ngx_http_hymt_api_t  ngx_http_hymt_libretranslate;
 extern ngx_http_hymt_api_t  ngx_http_hymt_deepl;
 extern ngx_http_hymt_api_t  ngx_http_hymt_google;
+extern ngx_http_hymt_api_t  ngx_http_hymt_openai;
 
 extern ngx_http_hymt_api_t *ngx_http_hymt_apis[];
 

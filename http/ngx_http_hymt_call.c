@@ -810,9 +810,13 @@ ngx_http_hymt_judge(ngx_http_hymt_item_t *item, const hymt_result_t *result)
         break;
 
     default:
+        ngx_log_error(NGX_LOG_INFO, item->call->log, 0,
+                      "hymt engine says: %s", error);
+
         ngx_http_hymt_fail(item->call, NGX_HTTP_SERVICE_UNAVAILABLE,
-                           "unavailable", "%s",
-                           error[0] ? error : "the engine is gone");
+                           "unavailable", "the engine of model \"%s\" has"
+                           " failed or is stopping",
+                           item->call->model->name.data);
         break;
     }
 }
@@ -1051,6 +1055,8 @@ ngx_http_hymt_call_timeout(ngx_event_t *ev)
     ngx_http_set_log_request(c->log, call->r);
 
     /* a task may be writing call->failure: this one is of its own */
+
+    f.param[0] = '\0';
 
     if (call->loading) {
         f.status = NGX_HTTP_SERVICE_UNAVAILABLE;

@@ -13,6 +13,7 @@
 
 #include "ngx_http_hymt.h"
 #include "model.h"
+#include "sizing.h"
 
 #include <grp.h>
 #include <sys/xattr.h>
@@ -45,6 +46,10 @@ static char *ngx_http_hymt_set_family(ngx_conf_t *cf,
     ngx_http_hymt_model_t *model, void *field, void *post);
 static char *ngx_http_hymt_set_number(ngx_conf_t *cf,
     ngx_http_hymt_model_t *model, void *field, void *post);
+static ngx_int_t ngx_http_hymt_check_size(ngx_http_hymt_model_t *model,
+    ngx_log_t *log, hymt_model_t *m);
+static ngx_int_t ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model,
+    ngx_log_t *log);
 static ngx_int_t ngx_http_hymt_check_access(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle, hymt_model_t *m);
 static ngx_int_t ngx_http_hymt_check_file(ngx_http_hymt_model_t *model,
@@ -437,6 +442,7 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
     bool           guessed;
     ngx_int_t      rc;
     const char    *path;
+    struct stat    st;
     hymt_error_t   err;
     hymt_model_t  *m;
 
@@ -448,9 +454,15 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
         return ngx_http_hymt_model_error(model, cycle->log, err.text);
     }
 
+    model->created = stat(path, &st) == 0 ? st.st_mtime : 0;
+
     model->config = m->config;
 
     rc = ngx_http_hymt_check_access(model, cycle, m);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_hymt_check_size(model, cycle->log, m);
+    }
 
     hymt_model_close(m);
 
@@ -468,11 +480,80 @@ ngx_http_hymt_model_check(ngx_http_hymt_model_t *model, ngx_cycle_t *cycle)
         return ngx_http_hymt_model_error(model, cycle->log, err.text);
     }
 
+    if (guessed) {
+        ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                      "hymt_model \"%V\" in %s:%ui: the name of %s does not"
+                      " tell whose prompts it takes: those of %s; set"
+                      " \"family\"", &model->name, model->file, model->line,
+                      path, hymt_family_name(model->params.family));
+    }
+
+    return ngx_http_hymt_check_prompt(model, cycle->log);
+}
+
+
+/* What the engine would find later, when the old one has gone. */
+static ngx_int_t
+ngx_http_hymt_check_size(ngx_http_hymt_model_t *model, ngx_log_t *log,
+    hymt_model_t *m)
+{
+    hymt_error_t           err;
+    hymt_sizing_t          sizing;
+    hymt_engine_params_t   params;
+
+    ngx_memzero(&params, sizeof(hymt_engine_params_t));
+
     if ((ngx_uint_t) model->context > model->config.max_position) {
         model->context = model->config.max_position;
     }
 
+    params.max_batch = model->max_batch;
+    params.context = model->context;
+    params.kv_tokens = model->kv_tokens;
+
+    if (hymt_sizing(&params, 1, &model->config, m->bytes,
+                    hymt_sizing_memory(), &sizing, &err)
+        != HYMT_OK)
+    {
+        return ngx_http_hymt_model_error(model, log, err.text);
+    }
+
     return NGX_OK;
+}
+
+
+/*
+ * The tokenizer and the prompts on it: a fraction of a second for the largest
+ * vocabularies, and everything but the weights themselves has been tried.
+ */
+static ngx_int_t
+ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model, ngx_log_t *log)
+{
+    hymt_error_t           err;
+    hymt_status_t          rc;
+    hymt_prompter_t       *prompter;
+    hymt_tokenizer_t      *tok;
+    hymt_prompt_params_t   params;
+
+    if (hymt_tokenizer_load((char *) model->path.data, &tok, &err)
+        != HYMT_OK)
+    {
+        return ngx_http_hymt_model_error(model, log, err.text);
+    }
+
+    params = model->params;
+    params.override = model->prompt.len ? (char *) model->prompt.data : NULL;
+
+    rc = hymt_prompter_create(tok, &model->config, &params, &prompter, &err);
+
+    if (rc == HYMT_OK) {
+        hymt_prompter_free(prompter);
+    }
+
+    hymt_tokenizer_free(tok);
+
+    return rc == HYMT_OK ? NGX_OK
+                         : ngx_http_hymt_model_error(model, log, err.text);
 }
 
 

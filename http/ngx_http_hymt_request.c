@@ -71,6 +71,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     if (counters == NULL) {
         f.status = NGX_HTTP_SERVICE_UNAVAILABLE;
         f.code = "unavailable";
+        f.param[0] = '\0';
         (void) snprintf(f.message, sizeof(f.message),
                         "this worker could not join the engine");
 
@@ -594,8 +595,12 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
                            "there is no engine");
 
     } else if (info.state == HYMT_HOST_FAILED) {
+
+        /* why is the log's and hymt_status's to say, not everybody's to know */
+
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-                           "%s", info.reason);
+                           "the engine of model \"%s\" has failed",
+                           model->name.data);
 
     } else if (info.state != HYMT_HOST_READY && call->conf->loading_wait == 0)
     {

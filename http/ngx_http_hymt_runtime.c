@@ -149,6 +149,10 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
         return NGX_ERROR;
     }
 
+    if (ngx_http_hymt_glossaries_check(hmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     models = hmcf->models.elts;
 
     for (i = 0; i < hmcf->models.nelts; i++) {
@@ -157,9 +161,7 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
         }
     }
 
-    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK
-        || ngx_http_hymt_glossaries_check(hmcf) != NGX_OK)
-    {
+    if (ngx_http_hymt_check_locations(hmcf, hmcf->cycle->log) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -198,6 +200,16 @@ ngx_http_hymt_check_locations(ngx_http_hymt_main_conf_t *hmcf, ngx_log_t *log)
 
     for (i = 0; i < hmcf->locations.nelts; i++) {
         set = locations[i]->model->params.languages;
+
+        if (locations[i]->source == locations[i]->target
+            && locations[i]->source != NGX_HTTP_HYMT_NO_LANG)
+        {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"hymt_default_source\" and \"hymt_default_target\""
+                          " of a location are both %s",
+                          hymt_langs[locations[i]->source].code);
+            return NGX_ERROR;
+        }
 
         for (j = 0; j < 2; j++) {
             lang = j ? locations[i]->target : locations[i]->source;

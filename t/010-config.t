@@ -295,3 +295,49 @@ qr/\[emerg\] .*hymt_model "demo" in .*html\/model/
 --- must_die
 --- error_log eval
 qr/\[emerg\] .*hymt_model "demo" in .*hy_v3/
+
+
+
+=== TEST 27: a prompt without a place for the text
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; prompt "Translate to {target}"; }
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/hymt_model "demo" in .*: the prompt template has no \{text\}/
+
+
+
+=== TEST 28: less KV than one context
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; kv_tokens 64; }
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/hymt_model "demo" in .*kv_tokens/
+
+
+
+=== TEST 29: more KV than there is memory
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; kv_tokens 999999999; }
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log eval
+qr/hymt_model "demo" in .*kv_tokens/
+
+
+
+=== TEST 30: default languages that are the same
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_default_source de;
+    hymt_default_target de;
+--- config
+    location = /translate { hymt_translate demo; }
+--- must_die
+--- error_log
+"hymt_default_source" and "hymt_default_target" of a location are both de

@@ -239,6 +239,20 @@ is(translated({ q => 'Open the file.', source => 'en', target => 'de',
    "alternatives $_: none") for 0, -1;
 
 
+# a body of a size that is parsed off the event loop
+
+my $large = translated({ q => [map { "\x{1f600}" x 50 } 1 .. 100],
+                         source => 'auto', target => 'de',
+                         alternatives => 2 });
+
+is_deeply($large, {
+    translatedText => [map { "\x{1f600}" x 50 } 1 .. 100],
+    detectedLanguage => [map { { confidence => 0, language => 'en' } }
+                         1 .. 100],
+    alternatives => [map { [] } 1 .. 100],
+}, 'a large array');
+
+
 # ---- line endings ----
 
 # emoji, so that no model has a word in it
@@ -481,6 +495,19 @@ error_is($s->get('/libre/download_file/a.txt'), 400,
          'Files translation are disabled on this server.', 'a file');
 error_is($s->post('/libre/suggest', 'q=a&s=b', $form), 403,
          'Suggestions are disabled on this server.', 'suggestions');
+
+my ($code, $said) = $s->test_conf(<<'END');
+%%GLOBALS%%
+events { }
+http {
+    hymt_model demo { path %%MODEL%%; }
+    server { location / { hymt_translate demo api=libre; } }
+}
+END
+
+isnt($code, 0, 'an API that is none');
+like($said, qr/"api=libre" of "hymt_translate": it knows api=native, api=libretranslate,/,
+     'says which there are');
 
 is($s->json('/libre/translate', with(q => "a\0b"))->{status}
    =~ /^(?:200|400)$/ ? 1 : 0, 1, 'NUL in a text does no harm');

@@ -182,6 +182,13 @@ is_deeply([keys %{$s->json('/defaults/', { q => 'Open the file.' })
                     ->{json}{data}{translations}[0]}], ['translatedText'],
           'default languages');
 
+# a body of a size that is parsed off the event loop
+
+is_deeply(translated({ q => [map { "\x{1f600}" x 50 } 1 .. 100],
+                       source => 'en', target => 'de' }),
+          [map { { translatedText => "\x{1f600}" x 50 } } 1 .. 100],
+          'a large array');
+
 my $quoted = { q => "\x{1f600} '\x{fe0f}\"\x{fe0f}", source => 'en',
                target => 'de' };
 
