@@ -175,7 +175,7 @@ $(BUILD)/bin/%: t/fuzz/%.c $(FUZZ_OBJS)
 	$(CC) $(FLAGS) $(SAN) -fsanitize=fuzzer $^ $(LIBS) -o $@
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) t/servroot t/servroot-*
 
 -include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
 -include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d)
