@@ -255,9 +255,9 @@ apt_install() {
     fi
 
     if [[ " $* " == *' nginx '* ]]; then
-        echo "build.sh: the package's own server on port 80 was not started;" \
-             "where systemd runs it starts at the next boot, unless:" \
-             "systemctl disable nginx"
+        echo "build.sh: the package's own server on port 80 was kept from" \
+             "starting; where systemd runs it starts at the next boot," \
+             "unless: systemctl disable nginx"
     fi
 }
 
@@ -714,13 +714,10 @@ lint() {
 
     tools/check-style || rc=1
 
-    # leaks are the sanitizers' to find: it takes each realloc for one
-
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
         --enable=warning,portability --suppress=missingIncludeSystem \
-        --suppress=memleak --suppress=internalAstError \
-        -Iengine -Ikernels/cpu engine kernels tools ngx_http_hymt_module.c \
-        http || rc=1
+        -Iengine -Ikernels/cpu engine kernels tools bench http \
+        ngx_http_hymt_module.c || rc=1
 
     return $rc
 }
