@@ -116,6 +116,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_loc_conf_t, loading_wait),
       NULL },
 
+    { ngx_string("hymt_ping"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, ping),
+      NULL },
+
     { ngx_string("hymt_max_body"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_size_slot,
@@ -378,6 +385,7 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
 
     hlcf->timeout = NGX_CONF_UNSET_MSEC;
     hlcf->loading_wait = NGX_CONF_UNSET_MSEC;
+    hlcf->ping = NGX_CONF_UNSET_MSEC;
     hlcf->max_body = NGX_CONF_UNSET_SIZE;
     hlcf->max_texts = NGX_CONF_UNSET;
     hlcf->window = NGX_CONF_UNSET;
@@ -409,6 +417,7 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_msec_value(conf->timeout, prev->timeout, 60000);
     ngx_conf_merge_msec_value(conf->loading_wait, prev->loading_wait, 30000);
+    ngx_conf_merge_msec_value(conf->ping, prev->ping, 15000);
     ngx_conf_merge_size_value(conf->max_body, prev->max_body, 1024 * 1024);
     ngx_conf_merge_value(conf->max_texts, prev->max_texts, 1000);
     ngx_conf_merge_value(conf->window, prev->window, 16);

@@ -377,13 +377,9 @@ hymt_document_stats(const hymt_document_t *doc)
 bool
 hymt_document_plain(const hymt_document_t *doc)
 {
-    const hymt_work_t  *work;
-
     if (doc->params.format != HYMT_FORMAT_TEXT || doc->n_work != 1) {
         return false;
     }
 
-    work = doc->work[0];
-
-    return work->atom == NULL && work->src_len == doc->len;
+    return doc->work[0]->atom == NULL;
 }

@@ -175,7 +175,10 @@ hymt_status_t hymt_document_output(hymt_document_t *doc, const char **text,
 
 const hymt_document_stats_t *hymt_document_stats(const hymt_document_t *doc);
 
-/* True where everything is one plain unit: its tokens may be streamed as is. */
+/*
+ * True where everything but what surrounds it (what ready() gives before the
+ * result, and after it) is one plain unit: its tokens may be streamed as is.
+ */
 bool hymt_document_plain(const hymt_document_t *doc);
 
 

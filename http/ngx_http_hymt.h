@@ -12,6 +12,7 @@
  *   ngx_http_hymt_native.c   that object -> call (texts, options) -> answer;
  *   and its likes, one API   the only files that know the wire forms
  *   ngx_http_hymt_call.c     call -> documents -> units -> jobs -> results
+ *   ngx_http_hymt_progress.c what of a text may be sent before its end
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
  *                            hosts in worker 0, bells, life and death
@@ -182,6 +183,7 @@ typedef struct {
     ngx_http_hymt_api_t        *api;
     ngx_msec_t                  timeout;
     ngx_msec_t                  loading_wait;
+    ngx_msec_t                  ping;      /* 0: none */
     size_t                      max_body;
     size_t                      body_limit;/* client_max_body_size, too */
     ngx_int_t                   max_texts;
@@ -262,6 +264,7 @@ typedef struct {
     const char                 *out;       /* set when all is done */
     size_t                      out_len;
     size_t                      sent;      /* of it, streamed */
+    size_t                      head;      /* of that, not the model's */
 
     uint32_t                    finish;    /* hymt_finish_t: the worst */
     uint32_t                    prompt_tokens;
@@ -419,6 +422,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    array:1;   /* texts came as an array */
     unsigned                    detect:1;  /* the source was to be detected */
     unsigned                    stream:1;  /* answer by events */
+    unsigned                    events:1;  /* Accept asks for them first */
     unsigned                    chat:1;    /* items are chats */
     unsigned                    each:1;    /* a text may fail alone */
     unsigned                    busy:1;    /* a thread holds it */
@@ -525,7 +529,6 @@ void ngx_http_hymt_call_start(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_run(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job);
 void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
     const hymt_result_t *result, const char *text);
 void ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call);
@@ -624,11 +627,34 @@ ngx_int_t ngx_http_hymt_session_context(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_session_add(ngx_http_hymt_call_t *call);
 
 
+/* ngx_http_hymt_progress.c: on the event loop; of a stream, which has one item */
+
+void ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job);
+
+/* what can't change any more, as long as the reader is not behind */
+void ngx_http_hymt_send_more(ngx_http_hymt_call_t *call);
+
+/* the result is in: whether what was sent before is a part of it; raw is the
+   engine's text */
+ngx_uint_t ngx_http_hymt_sent_is_right(ngx_http_hymt_item_t *item,
+    const char *raw, size_t len);
+
+/* all outputs are in */
+void ngx_http_hymt_send_rest(ngx_http_hymt_call_t *call);
+
+
 /* ngx_http_hymt_stream.c: on the event loop */
 
+/* for a call with call->stream set; sends nothing yet: NGX_OK or NGX_ERROR
+   (failure) */
+ngx_int_t ngx_http_hymt_stream_create(ngx_http_hymt_call_t *call);
+
+/* the header is out: a failure must go into an event */
+ngx_uint_t ngx_http_hymt_stream_opened(ngx_http_hymt_call_t *call);
+
 /*
- * Events of the API for text that is new; call->stream is set.  Never ends the
- * request: where nothing can be sent any more, the call runs and sees failed().
+ * Events of the API for text that is new.  Never ends the request: where
+ * nothing can be sent any more, the call runs and sees failed().
  */
 void ngx_http_hymt_stream_text(ngx_http_hymt_call_t *call, const char *text,
     size_t len);

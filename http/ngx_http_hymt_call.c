@@ -332,6 +332,11 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         call->jobs[i].call = call;
     }
 
+    if (call->stream && ngx_http_hymt_stream_create(call) != NGX_OK) {
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
     (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->texts,
                                 call->n_items);
 
@@ -377,7 +382,6 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
     ngx_http_hymt_item_t  *item;
 
     if (ngx_http_hymt_stream_failed(call)) {
-        ngx_http_hymt_call_close(call);
         ngx_http_finalize_request(call->r, NGX_ERROR);
         return;
     }
@@ -534,7 +538,9 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
                             | (unit->id & 0xffff);
     params.deadline_ns = call->deadline;
 
-    if (call->stream) {
+    if (call->stream
+        && (item->doc == NULL || hymt_document_plain(item->doc)))
+    {
         params.flags |= HYMT_JOB_STREAM;
     }
 
@@ -693,57 +699,6 @@ ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item, ngx_uint_t status,
 }
 
 
-/* The runtime's word: a streaming job has more text. */
-void
-ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job)
-{
-    size_t                 keep;
-    uint32_t               len;
-    const char            *text;
-    ngx_http_hymt_call_t  *call;
-    ngx_http_hymt_item_t  *item;
-
-    call = job->call;
-    item = job->item;
-
-    /* a reader that is slow gets it all in one event later */
-
-    if (ngx_http_hymt_stream_busy(call)) {
-        return;
-    }
-
-    if (item->doc != NULL && !hymt_document_plain(item->doc)) {
-        return;
-    }
-
-    ngx_http_hymt_so_far(job, &text, &len);
-
-    /*
-     * What may still turn out to be a control token's text, or the beginning
-     * of a stop string, waits.
-     */
-
-    keep = call->n_stops ? 64 : 0;
-
-    if (memmem(text, len, "<|", 2) != NULL
-        || memmem(text, len, "\xef\xbd\x9c", 3) != NULL)
-    {
-        return;
-    }
-
-    if (len <= keep + item->sent || !hymt_utf8_check(text, len, NULL)) {
-        return;
-    }
-
-    len = hymt_utf8_whole(text, len - keep);
-
-    if (len > item->sent) {
-        ngx_http_hymt_stream_text(call, text + item->sent, len - item->sent);
-        item->sent = len;
-    }
-}
-
-
 /* The runtime's word: a job has its result.  text is the slot's. */
 void
 ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
@@ -827,7 +782,6 @@ ngx_http_hymt_take(ngx_http_hymt_job_t *job, const hymt_result_t *result,
     const char *text)
 {
     size_t                 len;
-    const char            *ready;
     ngx_http_hymt_call_t  *call;
     ngx_http_hymt_item_t  *item;
 
@@ -861,28 +815,22 @@ ngx_http_hymt_take(ngx_http_hymt_job_t *job, const hymt_result_t *result,
         ngx_memcpy(item->chat, text, len);
         item->chat_len = len;
 
-        if (call->stream && len > item->sent) {
-            ngx_http_hymt_stream_text(call, text + item->sent,
-                                      len - item->sent);
-            item->sent = len;
-        }
-
-        return;
+    } else {
+        hymt_document_result(item->doc, job->id, text, len,
+                             result->finish != HYMT_FINISH_STOP);
     }
-
-    hymt_document_result(item->doc, job->id, text, len,
-                         result->finish != HYMT_FINISH_STOP);
 
     if (!call->stream) {
         return;
     }
 
-    while (hymt_document_ready(item->doc, item->sent, &ready, &len) == HYMT_OK
-           && len > 0)
-    {
-        ngx_http_hymt_stream_text(call, ready, len);
-        item->sent += len;
+    if (!ngx_http_hymt_sent_is_right(item, text, result->text_len)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "the text changed after a part of it was sent");
+        return;
     }
+
+    ngx_http_hymt_send_more(call);
 }
 
 
@@ -908,21 +856,34 @@ ngx_http_hymt_stop_at(ngx_http_hymt_call_t *call, const char *text, size_t len)
 /*
  * The engine died and took this call's jobs along.  They are asked again once;
  * a call that was there at two deaths may be their cause.  One that has sent
- * text can't take it back.
+ * text of a job that is lost can't take it back.
  */
 void
 ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
 {
-    ngx_uint_t  i;
+    ngx_uint_t             i, sent;
+    ngx_http_hymt_item_t  *item;
 
     if (call->running == 0) {
         return;
     }
 
+    sent = 0;
+
     for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
-        if (call->jobs[i].item != NULL) {
-            ngx_http_hymt_give_back(&call->jobs[i]);
+        item = call->jobs[i].item;
+
+        if (item == NULL) {
+            continue;
         }
+
+        if (item->sent
+            && (item->doc == NULL || hymt_document_plain(item->doc)))
+        {
+            sent = 1;
+        }
+
+        ngx_http_hymt_give_back(&call->jobs[i]);
     }
 
     call->running = 0;
@@ -931,7 +892,7 @@ ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
                            "the engine failed twice with this request");
 
-    } else if (call->stream_state != NULL) {
+    } else if (sent) {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
                            "the engine was restarted");
 
@@ -964,6 +925,7 @@ ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
             return;
         }
 
+        ngx_http_hymt_send_rest(call);
         ngx_http_hymt_stream_end(call);
         return;
     }

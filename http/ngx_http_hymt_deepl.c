@@ -954,5 +954,11 @@ ngx_http_hymt_deepl_error(ngx_http_hymt_failure_t *f)
                          " glossary-language-pairs and glossaries");
     }
 
+    if (strcmp(f->code, "invalid_text") == 0) {
+        return json_pack("{s:s+}", "message",
+                         "Tag handling parsing failed, please check input: ",
+                         f->message);
+    }
+
     return json_pack("{s:s}", "message", f->message);
 }

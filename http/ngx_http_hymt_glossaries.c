@@ -240,8 +240,8 @@ ngx_http_hymt_glossaries_close(void *data)
 
 /*
  * A term is found whatever its case, at the beginning of a sentence too; but
- * not one that is all capitals: "IT" is not "it".  Terms may take as many bytes
- * as the context has tokens, some fourth of it; the longest ones come first.
+ * not one that is all capitals: "IT" is not "it".  Terms may take a byte for
+ * every four tokens of the context, a small part of it; the longest come first.
  */
 void
 ngx_http_hymt_glossary_terms(ngx_http_hymt_call_t *call, const char *text,
@@ -258,7 +258,7 @@ ngx_http_hymt_glossary_terms(ngx_http_hymt_call_t *call, const char *text,
         return;
     }
 
-    room = (size_t) call->model->context;
+    room = (size_t) call->model->context / 4;
 
     for (i = 0; i < n; i++) {
         e = found[i];

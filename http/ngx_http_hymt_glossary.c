@@ -16,7 +16,6 @@
 
 
 static ngx_int_t ngx_http_hymt_glossary_on(ngx_http_hymt_call_t *call);
-static ngx_uint_t ngx_http_hymt_glossary_knows(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_glossary_request(ngx_http_hymt_call_t *call,
     hymt_glossary_request_t *request);
 static ngx_int_t ngx_http_hymt_glossary_format(ngx_http_hymt_call_t *call,
@@ -42,7 +41,7 @@ ngx_http_hymt_glossary_pairs(ngx_http_hymt_call_t *call)
     list = json_array();
 
     if (call->conf->glossaries != NULL && call->owner != NULL
-        && ngx_http_hymt_glossary_knows(call))
+        && ngx_http_hymt_has(call, HYMT_FEATURE_TERMS))
     {
         set = call->model->params.languages;
     }
@@ -94,15 +93,6 @@ ngx_http_hymt_glossary_on(ngx_http_hymt_call_t *call)
     }
 
     return NGX_ERROR;
-}
-
-
-/* the model's family has a prompt for terms */
-static ngx_uint_t
-ngx_http_hymt_glossary_knows(ngx_http_hymt_call_t *call)
-{
-    return call->model->prompt.len == 0
-           && hymt_prompt_has(call->model->params.family, HYMT_FEATURE_TERMS);
 }
 
 
@@ -168,7 +158,9 @@ ngx_http_hymt_glossary_request(ngx_http_hymt_call_t *call,
     request->src = ngx_http_hymt_deepl_base(call, lang[0]);
     request->tgt = ngx_http_hymt_deepl_base(call, lang[1]);
 
-    if (request->src == request->tgt || !ngx_http_hymt_glossary_knows(call)) {
+    if (request->src == request->tgt
+        || !ngx_http_hymt_has(call, HYMT_FEATURE_TERMS))
+    {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "not_supported",
                            "Unsupported glossary language pair: %s",
                            request->src == request->tgt

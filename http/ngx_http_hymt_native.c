@@ -120,6 +120,7 @@ ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call)
     ngx_http_hymt_defaults(call);
 
     call->each = 1;
+    call->stream = call->events;
 
     if (call->type == NGX_HTTP_HYMT_PLAIN) {
         ngx_http_hymt_native_parse_plain(call);

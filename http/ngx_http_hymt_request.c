@@ -31,6 +31,7 @@ static ngx_int_t ngx_http_hymt_check_type(ngx_http_request_t *r,
 static ngx_int_t ngx_http_hymt_type_is(ngx_str_t *value, size_t len,
     const char *type);
 static ngx_uint_t ngx_http_hymt_compressed(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_hymt_wants_events(ngx_http_request_t *r);
 static ngx_int_t ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_body_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_event_handler(ngx_http_request_t *r);
@@ -97,6 +98,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     }
 
     call->method = r->method;
+    call->events = ngx_http_hymt_wants_events(r);
     call->endpoint = ngx_http_hymt_find(r, call);
 
     if (call->endpoint == NULL) {
@@ -558,6 +560,22 @@ ngx_http_hymt_compressed(ngx_http_request_t *r)
 }
 
 
+/* As browsers' EventSource does: no other type comes before. */
+static ngx_uint_t
+ngx_http_hymt_wants_events(ngx_http_request_t *r)
+{
+    ngx_str_t  *value;
+
+    static ngx_str_t  name = ngx_string("accept");
+
+    value = ngx_http_hymt_request_header(r, &name);
+
+    return value != NULL && value->len >= 17
+           && ngx_strncasecmp(value->data, (u_char *) "text/event-stream", 17)
+              == 0;
+}
+
+
 ngx_str_t *
 ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
 {
@@ -960,7 +978,7 @@ ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
 
     r = call->r;
 
-    if (call->stream_state != NULL) {
+    if (ngx_http_hymt_stream_opened(call)) {
         ngx_http_hymt_stream_broken(call, f);
         return;
     }

@@ -6,16 +6,16 @@
 
 /*
  * Server-Sent Events.  Two buffers: one fills with events while the other is on
- * its way; a reader that is slower than the model finds what has gathered in one
- * event.  Their memory belongs to the request's pool, since parts of it may wait
- * in the connection when the request's own cleanup has run.
+ * its way; a reader that is slower than the model finds what has gathered in
+ * one event.  Their memory belongs to the request's pool, since parts of it may
+ * wait in the connection when the request's own cleanup has run.
+ *
+ * The header goes out with the first event, so that what fails before it has
+ * its status; the first ping, where nothing came for so long, is one.
  */
 
 
 #include "ngx_http_hymt.h"
-
-
-#define NGX_HTTP_HYMT_PING  15000
 
 
 struct ngx_http_hymt_stream_s {
@@ -25,6 +25,7 @@ struct ngx_http_hymt_stream_s {
     ngx_chain_t           *busy;
     ngx_event_t            ping;
     ngx_http_hymt_call_t  *call;
+    unsigned               open:1;     /* the header is out */
     unsigned               failed:1;   /* nothing more can be sent */
 };
 
@@ -38,19 +39,52 @@ static void ngx_http_hymt_stream_write(ngx_http_request_t *r);
 static void ngx_http_hymt_stream_ping(ngx_event_t *ev);
 
 
+ngx_int_t
+ngx_http_hymt_stream_create(ngx_http_hymt_call_t *call)
+{
+    ngx_pool_cleanup_t             *cln;
+    struct ngx_http_hymt_stream_s  *ss;
+
+    cln = ngx_pool_cleanup_add(call->r->pool,
+                               sizeof(struct ngx_http_hymt_stream_s));
+    if (cln == NULL) {
+        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
+                           "out of memory");
+        return NGX_ERROR;
+    }
+
+    ss = cln->data;
+    ngx_memzero(ss, sizeof(struct ngx_http_hymt_stream_s));
+
+    cln->handler = ngx_http_hymt_stream_free;
+
+    ss->call = call;
+    ss->ping.handler = ngx_http_hymt_stream_ping;
+    ss->ping.data = call->r->connection;
+    ss->ping.log = call->r->connection->log;
+    ss->ping.cancelable = 1;
+
+    call->stream_state = ss;
+
+    if (call->conf->ping) {
+        ngx_add_timer(&ss->ping, call->conf->ping);
+    }
+
+    return NGX_OK;
+}
+
+
 void
 ngx_http_hymt_stream_text(ngx_http_hymt_call_t *call, const char *text,
     size_t len)
 {
     struct ngx_http_hymt_stream_s  *ss;
 
-    if (call->stream_state == NULL
-        && ngx_http_hymt_stream_open(call) != NGX_OK)
-    {
+    ss = call->stream_state;
+
+    if (!ss->open && ngx_http_hymt_stream_open(call) != NGX_OK) {
         return;
     }
-
-    ss = call->stream_state;
 
     call->conf->api->delta(call, text, len, &ss->fill);
 
@@ -58,10 +92,19 @@ ngx_http_hymt_stream_text(ngx_http_hymt_call_t *call, const char *text,
 }
 
 
+/* Where a filter keeps what it was given, the connection is what is full. */
 ngx_uint_t
 ngx_http_hymt_stream_busy(ngx_http_hymt_call_t *call)
 {
-    return call->stream_state != NULL && call->stream_state->busy != NULL;
+    return call->stream_state->busy != NULL
+           || (call->r->connection->buffered & NGX_HTTP_WRITE_BUFFERED);
+}
+
+
+ngx_uint_t
+ngx_http_hymt_stream_opened(ngx_http_hymt_call_t *call)
+{
+    return call->stream_state != NULL && call->stream_state->open;
 }
 
 
@@ -76,32 +119,13 @@ static ngx_int_t
 ngx_http_hymt_stream_open(ngx_http_hymt_call_t *call)
 {
     ngx_int_t                       rc;
-    ngx_pool_cleanup_t             *cln;
     ngx_http_request_t             *r;
     struct ngx_http_hymt_stream_s  *ss;
 
     r = call->r;
+    ss = call->stream_state;
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(struct ngx_http_hymt_stream_s));
-
-    if (cln == NULL) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "out of memory");
-        return NGX_ERROR;
-    }
-
-    ss = cln->data;
-    ngx_memzero(ss, sizeof(struct ngx_http_hymt_stream_s));
-
-    cln->handler = ngx_http_hymt_stream_free;
-
-    ss->call = call;
-    ss->ping.handler = ngx_http_hymt_stream_ping;
-    ss->ping.data = r->connection;
-    ss->ping.log = r->connection->log;
-    ss->ping.cancelable = 1;
-
-    call->stream_state = ss;
+    ss->open = 1;
 
     r->headers_out.status = NGX_HTTP_OK;
     ngx_str_set(&r->headers_out.content_type, "text/event-stream");
@@ -109,16 +133,13 @@ ngx_http_hymt_stream_open(ngx_http_hymt_call_t *call)
     r->headers_out.content_type_lowcase = NULL;
     r->headers_out.content_length_n = -1;
 
-    if (ngx_http_hymt_header(r, "Cache-Control", "no-store") != NGX_OK
-        || ngx_http_hymt_header(r, "X-Accel-Buffering", "no") != NGX_OK)
+    rc = NGX_ERROR;
+
+    if (ngx_http_hymt_header(r, "Cache-Control", "no-store") == NGX_OK
+        && ngx_http_hymt_header(r, "X-Accel-Buffering", "no") == NGX_OK)
     {
-        ss->failed = 1;
-        return NGX_ERROR;
+        rc = ngx_http_send_header(r);
     }
-
-    ngx_http_hymt_count(NGX_HTTP_OK);
-
-    rc = ngx_http_send_header(r);
 
     if (rc == NGX_ERROR || rc > NGX_OK) {
         ss->failed = 1;
@@ -127,8 +148,6 @@ ngx_http_hymt_stream_open(ngx_http_hymt_call_t *call)
     }
 
     r->write_event_handler = ngx_http_hymt_stream_write;
-
-    ngx_add_timer(&ss->ping, NGX_HTTP_HYMT_PING);
 
     return NGX_OK;
 }
@@ -167,19 +186,19 @@ ngx_http_hymt_stream_output(ngx_http_hymt_call_t *call)
 {
     ngx_int_t                       rc;
     ngx_buf_t                      *b;
+    ngx_event_t                    *wev;
     ngx_chain_t                    *out;
-    ngx_connection_t               *c;
     ngx_http_request_t             *r;
     ngx_http_hymt_text_t            text;
     ngx_http_core_loc_conf_t       *clcf;
     struct ngx_http_hymt_stream_s  *ss;
 
     r = call->r;
-    c = r->connection;
+    wev = r->connection->write;
     ss = call->stream_state;
     out = NULL;
 
-    if (ss->fill.failed) {
+    if (ss->fill.failed || r->connection->error) {
         return NGX_ERROR;
     }
 
@@ -203,9 +222,13 @@ ngx_http_hymt_stream_output(ngx_http_hymt_call_t *call)
         b->memory = 1;
         b->flush = 1;
         b->tag = (ngx_buf_tag_t) &ngx_http_hymt_module;
+
+        if (call->conf->ping) {
+            ngx_add_timer(&ss->ping, call->conf->ping);
+        }
     }
 
-    if (out == NULL && ss->busy == NULL && !c->buffered) {
+    if (out == NULL && ss->busy == NULL && !r->connection->buffered) {
         return NGX_OK;
     }
 
@@ -220,15 +243,21 @@ ngx_http_hymt_stream_output(ngx_http_hymt_call_t *call)
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (ngx_handle_write_event(c->write, clcf->send_lowat) != NGX_OK) {
+    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (c->write->active && !c->write->ready) {
-        ngx_add_timer(c->write, clcf->send_timeout);
+    /* with limit_rate the timer may be the limit's */
 
-    } else if (c->write->timer_set) {
-        ngx_del_timer(c->write);
+    if (wev->delayed) {
+        return NGX_OK;
+    }
+
+    if (wev->active && !wev->ready) {
+        ngx_add_timer(wev, clcf->send_timeout);
+
+    } else if (wev->timer_set) {
+        ngx_del_timer(wev);
     }
 
     return NGX_OK;
@@ -238,16 +267,17 @@ ngx_http_hymt_stream_output(ngx_http_hymt_call_t *call)
 void
 ngx_http_hymt_stream_end(ngx_http_hymt_call_t *call)
 {
-    if (call->stream_state == NULL
-        && ngx_http_hymt_stream_open(call) != NGX_OK)
-    {
-        ngx_http_hymt_call_close(call);
-        ngx_http_finalize_request(call->r, NGX_ERROR);
-        return;
+    struct ngx_http_hymt_stream_s  *ss;
+
+    ss = call->stream_state;
+
+    if (!ss->open) {
+        (void) ngx_http_hymt_stream_open(call);
     }
 
-    call->conf->api->end(call, &call->stream_state->fill);
+    call->conf->api->end(call, &ss->fill);
 
+    ngx_http_hymt_count(NGX_HTTP_OK);
     ngx_http_hymt_count_tokens(call);
     ngx_http_hymt_stream_last(call);
 }
@@ -257,8 +287,15 @@ void
 ngx_http_hymt_stream_broken(ngx_http_hymt_call_t *call,
     ngx_http_hymt_failure_t *f)
 {
-    ngx_log_error(NGX_LOG_INFO, call->r->connection->log, 0,
-                  "hymt ends a stream: %s", f->message);
+    ngx_uint_t  level;
+
+    level = (f->status == NGX_HTTP_INTERNAL_SERVER_ERROR) ? NGX_LOG_ERR
+                                                          : NGX_LOG_INFO;
+
+    ngx_log_error(level, call->r->connection->log, 0,
+                  "hymt ends a stream with %ui: %s", f->status, f->message);
+
+    ngx_http_hymt_count(f->status);
 
     call->conf->api->broken(call, f, &call->stream_state->fill);
 
@@ -273,22 +310,20 @@ ngx_http_hymt_stream_last(ngx_http_hymt_call_t *call)
     ngx_buf_t                      *b;
     ngx_int_t                       rc;
     ngx_chain_t                    *out;
+    ngx_event_t                    *wev;
     ngx_http_request_t             *r;
     struct ngx_http_hymt_stream_s  *ss;
 
     r = call->r;
+    wev = r->connection->write;
     ss = call->stream_state;
-
-    if (ss->ping.timer_set) {
-        ngx_del_timer(&ss->ping);
-    }
 
     ngx_http_hymt_call_close(call);
 
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    if (r->connection->write->timer_set) {
-        ngx_del_timer(r->connection->write);
+    if (wev->timer_set && !wev->delayed) {
+        ngx_del_timer(wev);
     }
 
     out = ngx_chain_get_free_buf(r->pool, &ss->free);
@@ -320,14 +355,11 @@ ngx_http_hymt_stream_last(ngx_http_hymt_call_t *call)
 static void
 ngx_http_hymt_stream_write(ngx_http_request_t *r)
 {
-    ngx_uint_t                      i;
-    ngx_connection_t               *c;
-    ngx_http_hymt_call_t           *call;
-    struct ngx_http_hymt_stream_s  *ss;
+    ngx_connection_t      *c;
+    ngx_http_hymt_call_t  *call;
 
     c = r->connection;
     call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
-    ss = call->stream_state;
 
     if (c->write->timedout) {
         ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
@@ -341,13 +373,7 @@ ngx_http_hymt_stream_write(ngx_http_request_t *r)
 
     /* what came while it was busy */
 
-    for (i = 0; ss->busy == NULL && !ss->failed && call->running
-                && i < (ngx_uint_t) call->conf->window; i++)
-    {
-        if (call->jobs[i].item != NULL) {
-            ngx_http_hymt_call_progress(&call->jobs[i]);
-        }
-    }
+    ngx_http_hymt_send_more(call);
 }
 
 
@@ -355,17 +381,34 @@ ngx_http_hymt_stream_write(ngx_http_request_t *r)
 static void
 ngx_http_hymt_stream_ping(ngx_event_t *ev)
 {
+    ngx_connection_t               *c;
+    ngx_http_hymt_call_t           *call;
     struct ngx_http_hymt_stream_s  *ss;
 
     ss = (struct ngx_http_hymt_stream_s *)
              ((u_char *) ev - offsetof(struct ngx_http_hymt_stream_s, ping));
 
-    if (ss->busy == NULL) {
-        ngx_http_hymt_append(&ss->fill, ": ping\n\n", 8);
-        ngx_http_hymt_stream_flush(ss->call);
+    call = ss->call;
+    c = call->r->connection;
+
+    ngx_http_set_log_request(c->log, call->r);
+
+    ngx_add_timer(&ss->ping, call->conf->ping);
+
+    /* a model that does not come is worth a status */
+
+    if (!ss->open
+        && (call->loading || ngx_http_hymt_stream_open(call) != NGX_OK))
+    {
+        return;
     }
 
-    ngx_add_timer(&ss->ping, NGX_HTTP_HYMT_PING);
+    if (!ngx_http_hymt_stream_busy(call)) {
+        ngx_http_hymt_append(&ss->fill, ": ping\n\n", 8);
+        ngx_http_hymt_stream_flush(call);
+    }
+
+    ngx_http_run_posted_requests(c);
 }
 
 

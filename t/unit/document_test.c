@@ -46,7 +46,7 @@ test_text(void)
     ok(trace.plain, "is plain");
     is_out(" Hello. It is. ", &p, upper, NULL, " HELLO. IT IS. ",
            "Hello. It is.|", "sentences that fit");
-    ok(!trace.plain, "blanks around: not plain");
+    ok(trace.plain, "blanks around: plain all the same");
     is_out("One.\r\n\r\n  Two.\n\tThree\r", &p, upper, NULL,
            "ONE.\r\n\r\n  TWO.\n\tTHREE\r", "One.|Two.|Three|", "lines");
     is_out("- one\n  * two\n1. three\n• four\na) five", &p, upper, NULL,

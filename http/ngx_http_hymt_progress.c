@@ -1,0 +1,297 @@
+
+/*
+ * Copyright (C) the hymt authors
+ */
+
+
+/*
+ * What of a text may be sent before all of it is there.
+ *
+ * A document of several units, or with tags, gives out what is final as units
+ * come back.  One that is a single plain unit is sent while the model writes
+ * it: up to what the document might still change or refuse, which waits for
+ * the result.  A chat is sent as it is, up to what may become a stop string.
+ */
+
+
+#include "ngx_http_hymt.h"
+#include "utf8.h"
+
+
+static void ngx_http_hymt_send_head(ngx_http_hymt_item_t *item);
+static ngx_uint_t ngx_http_hymt_growing(ngx_http_hymt_item_t *item);
+static size_t ngx_http_hymt_chat_part(ngx_http_hymt_call_t *call,
+    const char *text, size_t from, size_t len);
+static size_t ngx_http_hymt_plain_part(const char *text, size_t from,
+    size_t len, ngx_uint_t first);
+static ngx_uint_t ngx_http_hymt_waits(int32_t c, int32_t next);
+static ngx_uint_t ngx_http_hymt_blank(int32_t c);
+static size_t ngx_http_hymt_lead(ngx_http_hymt_item_t *item, const char *text,
+    size_t len);
+
+
+/* The runtime's word: a streaming job has more text. */
+void
+ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job)
+{
+    size_t                 from, to;
+    uint32_t               len;
+    const char            *text;
+    ngx_http_hymt_call_t  *call;
+    ngx_http_hymt_item_t  *item;
+
+    call = job->call;
+    item = job->item;
+
+    /* a reader that is slow gets it all in one event later */
+
+    if (call->failure.status != 0 || !ngx_http_hymt_growing(item)
+        || ngx_http_hymt_stream_busy(call))
+    {
+        return;
+    }
+
+    ngx_http_hymt_so_far(job, &text, &len);
+
+    from = ngx_http_hymt_lead(item, text, len) + item->sent - item->head;
+
+    if (from >= len || !hymt_utf8_check(text + from, len - from, NULL)) {
+        return;
+    }
+
+    to = item->doc ? ngx_http_hymt_plain_part(text, from, len,
+                                              item->sent == 0)
+                   : ngx_http_hymt_chat_part(call, text, from, len);
+
+    if (to > from) {
+        ngx_http_hymt_send_head(item);
+
+        item->sent += to - from;
+        ngx_http_hymt_stream_text(call, text + from, to - from);
+    }
+}
+
+
+/* What stands before the one unit of a document. */
+static void
+ngx_http_hymt_send_head(ngx_http_hymt_item_t *item)
+{
+    size_t       len;
+    const char  *text;
+
+    if (item->doc != NULL && item->sent == 0
+        && hymt_document_ready(item->doc, 0, &text, &len) == HYMT_OK
+        && len > 0)
+    {
+        item->head = len;
+        item->sent = len;
+        ngx_http_hymt_stream_text(item->call, text, len);
+    }
+}
+
+
+/* Whether what the model writes is what is sent. */
+static ngx_uint_t
+ngx_http_hymt_growing(ngx_http_hymt_item_t *item)
+{
+    return item->doc == NULL || hymt_document_plain(item->doc);
+}
+
+
+/* Where a stop string begins, or might: nothing before `from` does. */
+static size_t
+ngx_http_hymt_chat_part(ngx_http_hymt_call_t *call, const char *text,
+    size_t from, size_t len)
+{
+    size_t       n, keep, to;
+    ngx_uint_t   i;
+    const char  *p;
+
+    to = len;
+
+    for (i = 0; i < call->n_stops; i++) {
+        n = strlen(call->stops[i]);
+        p = memmem(text + from, len - from, call->stops[i], n);
+
+        if (p != NULL) {
+            to = ngx_min(to, (size_t) (p - text));
+            continue;
+        }
+
+        for (keep = ngx_min(n - 1, len - from); keep > 0; keep--) {
+            if (memcmp(text + len - keep, call->stops[i], keep) == 0) {
+                to = ngx_min(to, len - keep);
+                break;
+            }
+        }
+    }
+
+    return to;
+}
+
+
+/*
+ * Up to the first character from which on the document may have its own mind:
+ * control tokens and tags to strip, placeholders the source does not have, line
+ * ends, blanks at the end.
+ */
+static size_t
+ngx_http_hymt_plain_part(const char *text, size_t from, size_t len,
+    ngx_uint_t first)
+{
+    size_t   at, to;
+    int32_t  c;
+
+    at = from;
+    to = from;
+
+    while (at < len) {
+        c = hymt_utf8_next_char(text, &at, len);
+
+        if (ngx_http_hymt_blank(c)) {
+
+            /* whether one at the beginning stays is hard to tell */
+
+            if (first && to == from) {
+                break;
+            }
+
+            continue;
+        }
+
+        if (ngx_http_hymt_waits(c, hymt_utf8_char_at(text, at, len))) {
+            break;
+        }
+
+        to = at;
+    }
+
+    return to;
+}
+
+
+/* next is -1 where it is not known yet */
+static ngx_uint_t
+ngx_http_hymt_waits(int32_t c, int32_t next)
+{
+    switch (c) {
+
+    case '<':
+    case '%':
+        return next != ' ';
+
+    case '$':
+    case '#':
+        return next == '{' || next == -1;
+
+    case '{':
+    case 0xff5c:
+    case 0xff60:
+    case 0xffe8:
+    case 0x2028:
+    case 0x2029:
+        return 1;
+    }
+
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c & 0xfffe) == 0xfffe;
+}
+
+
+static ngx_uint_t
+ngx_http_hymt_blank(int32_t c)
+{
+    return c == ' ' || c == '\t' || c == 0xa0 || c == 0x1680
+           || (c >= 0x2000 && c <= 0x200b) || c == 0x202f || c == 0x205f
+           || c == 0x3000 || c == 0xfeff;
+}
+
+
+/* Blanks at the beginning that a document takes away. */
+static size_t
+ngx_http_hymt_lead(ngx_http_hymt_item_t *item, const char *text, size_t len)
+{
+    size_t  n;
+
+    for (n = 0; item->doc && n < len && text[n] == ' '; n++) { /* void */ }
+
+    return n;
+}
+
+
+void
+ngx_http_hymt_send_more(ngx_http_hymt_call_t *call)
+{
+    size_t                 len;
+    ngx_uint_t             i;
+    const char            *text;
+    ngx_http_hymt_item_t  *item;
+
+    item = &call->items[0];
+
+    if (call->failure.status != 0 || ngx_http_hymt_stream_failed(call)
+        || ngx_http_hymt_stream_busy(call))
+    {
+        return;
+    }
+
+    if (!ngx_http_hymt_growing(item)) {
+
+        if (hymt_document_ready(item->doc, item->sent, &text, &len) == HYMT_OK
+            && len > 0)
+        {
+            item->sent += len;
+            ngx_http_hymt_stream_text(call, text, len);
+        }
+
+        return;
+    }
+
+    for (i = 0; call->running && i < (ngx_uint_t) call->conf->window; i++) {
+        if (call->jobs[i].item != NULL) {
+            ngx_http_hymt_call_progress(&call->jobs[i]);
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_http_hymt_sent_is_right(ngx_http_hymt_item_t *item, const char *raw,
+    size_t len)
+{
+    size_t       n, lead, body;
+    const char  *text;
+
+    if (item->sent == 0 || !ngx_http_hymt_growing(item)) {
+        return 1;
+    }
+
+    lead = ngx_http_hymt_lead(item, raw, len);
+    body = item->sent - item->head;
+
+    if (lead + body > len) {
+        return 0;
+    }
+
+    if (item->doc == NULL) {
+        return body <= item->chat_len;
+    }
+
+    return hymt_document_ready(item->doc, 0, &text, &n) == HYMT_OK
+           && n >= item->sent
+           && memcmp(text + item->head, raw + lead, body) == 0;
+}
+
+
+void
+ngx_http_hymt_send_rest(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_item_t  *item;
+
+    item = &call->items[0];
+
+    if (item->out_len > item->sent) {
+        ngx_http_hymt_stream_text(call, item->out + item->sent,
+                                  item->out_len - item->sent);
+        item->sent = item->out_len;
+    }
+}
