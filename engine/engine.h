@@ -35,7 +35,8 @@ typedef struct {
     const hymt_backend_ops_t  *ops;
 
     int          device;
-    uint32_t     threads;     /* cpu: compute threads; 0: by the host */
+    uint32_t     threads;     /* cpu: compute threads; 0: a core each, less
+                                 one where there are more than two */
     uint32_t     max_batch;   /* 1..1024 */
     uint32_t     context;     /* tokens; 0: 8192; at most max_position */
     uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
