@@ -314,13 +314,13 @@ for my $case (
     my $short = create({});
     my $sock = $s->open($s->http_json('/v2/translate', { source_lang => 'EN',
         target_lang => 'DE', glossary_id => $short,
-        text => [map { "Open the file number $_." } 1 .. 100] }, $mine));
+        text => [map { "Open the door number $_." } 1 .. 60] }, $mine));
 
     ok($s->wait_until(5, sub {
         return $s->get('/status')->{json}{models}[0]{queue}{in_flight} > 0;
     }), 'in use');
     is(delete_one($short)->{status}, 204, 'deleted meanwhile');
-    is(scalar @{$s->read_response($sock)->{json}{translations}}, 100,
+    is(scalar @{$s->read_response($sock)->{json}{translations} || []}, 60,
        'and used to the end');
 }
 
