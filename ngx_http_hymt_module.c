@@ -7,7 +7,9 @@
 #include "ngx_http_hymt.h"
 
 
-#define NGX_HTTP_HYMT_ZONE_SIZE  (16 * 4096)
+/* the counters, and what a slab keeps for itself */
+#define NGX_HTTP_HYMT_ZONE_SIZE                                               \
+    ((sizeof(ngx_http_hymt_counters_t) / 4096 + 16) * 4096)
 
 
 static void *ngx_http_hymt_create_main_conf(ngx_conf_t *cf);
@@ -55,6 +57,15 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_hymt_statuses[] = {
+    { ngx_string("json"), NGX_HTTP_HYMT_STATUS_JSON },
+    { ngx_string("prometheus"), NGX_HTTP_HYMT_STATUS_PROMETHEUS },
+    { ngx_string("ready"), NGX_HTTP_HYMT_STATUS_READY },
+    { ngx_string("live"), NGX_HTTP_HYMT_STATUS_LIVE },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_enum_t  ngx_http_hymt_tags[] = {
     { ngx_string("model"), NGX_HTTP_HYMT_TAGS_MODEL },
     { ngx_string("runs"), NGX_HTTP_HYMT_TAGS_RUNS },
@@ -90,6 +101,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_main_conf_t, buffers),
       NULL },
 
+    { ngx_string("hymt_watchdog"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_hymt_main_conf_t, watchdog),
+      NULL },
+
     { ngx_string("hymt_translate"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
       ngx_http_hymt_translate,
@@ -98,9 +116,9 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NULL },
 
     { ngx_string("hymt_status"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
       ngx_http_hymt_status,
-      0,
+      NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
@@ -308,6 +326,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
     }
 
     hmcf->buffers = NGX_CONF_UNSET_SIZE;
+    hmcf->watchdog = NGX_CONF_UNSET_MSEC;
     hmcf->cycle = cf->cycle;
 
     return hmcf;
@@ -324,6 +343,7 @@ ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf)
     ngx_http_hymt_model_t  **models;
 
     ngx_conf_init_size_value(hmcf->buffers, 64 * 1024 * 1024);
+    ngx_conf_init_msec_value(hmcf->watchdog, 10000);
 
     models = hmcf->models.elts;
 
@@ -408,6 +428,8 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
     hlcf->split = NGX_CONF_UNSET_UINT;
     hlcf->tags = NGX_CONF_UNSET_UINT;
+    hlcf->status = NGX_CONF_UNSET_UINT;
+    hlcf->vllm = NGX_CONF_UNSET;
     hlcf->ratio = NGX_CONF_UNSET_UINT;
     hlcf->neighbours = NGX_CONF_UNSET;
     hlcf->cors = NGX_CONF_UNSET_PTR;
@@ -447,6 +469,9 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->neighbours, prev->neighbours, 0);
     ngx_conf_merge_uint_value(conf->tags, prev->tags,
                               NGX_HTTP_HYMT_TAGS_MODEL);
+    ngx_conf_merge_uint_value(conf->status, prev->status,
+                              NGX_HTTP_HYMT_STATUS_JSON);
+    ngx_conf_merge_value(conf->vllm, prev->vllm, 0);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
     ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
     ngx_conf_merge_ptr_value(conf->glossaries, prev->glossaries, NULL);
@@ -639,9 +664,14 @@ ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
 }
 
 
+/* hymt_status [json | prometheus [vllm] | ready | live]; */
 static char *
 ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t                 *value;
+    ngx_conf_enum_t           *e;
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -651,6 +681,46 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     clcf->handler = ngx_http_hymt_status_handler;
+
+    value = cf->args->elts;
+    e = ngx_http_hymt_statuses;
+
+    hlcf->status = e->value;
+    hlcf->vllm = 0;
+
+    if (cf->args->nelts == 1) {
+        return NGX_CONF_OK;
+    }
+
+    while (e->name.len && ngx_strcmp(e->name.data, value[1].data) != 0) {
+        e++;
+    }
+
+    if (e->name.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\": it"
+                           " knows json, prometheus, ready and live",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->status = e->value;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (hlcf->status != NGX_HTTP_HYMT_STATUS_PROMETHEUS
+        || ngx_strcmp(value[2].data, "vllm") != 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\":"
+                           " \"prometheus\" alone knows one, \"vllm\"",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->vllm = 1;
 
     return NGX_CONF_OK;
 }
