@@ -439,6 +439,7 @@ demo_make() {
     touch "$dir/hymt-demo"
     cp build/ngx_http_hymt_module.so "$dir/"
     cp -r models/demo "$dir/models/"
+    cp -r conf/html "$dir/"
     chmod -R a+rX "$dir"
 
     echo "$dir"

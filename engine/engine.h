@@ -15,6 +15,7 @@
 #ifndef HYMT_ENGINE_H
 #define HYMT_ENGINE_H
 
+#include "histogram.h"
 #include "scheduler.h"
 
 
@@ -61,6 +62,10 @@ typedef struct {
     _Atomic uint32_t  context;
     _Atomic uint64_t  steps;
     _Atomic uint64_t  step_ns;        /* sum */
+    _Atomic uint64_t  step_max_ns;
+    _Atomic uint64_t  step_seqs;      /* sum of their sequences */
+    _Atomic uint64_t  step_count[HYMT_BUCKETS];    /* by time */
+    _Atomic uint64_t  batch_count[HYMT_BUCKETS];   /* by sequences */
     _Atomic uint64_t  rows_prefill;   /* prompt tokens computed */
     _Atomic uint64_t  rows_decode;    /* output tokens computed */
     _Atomic uint64_t  load_ns;        /* start to READY */

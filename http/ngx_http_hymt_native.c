@@ -737,8 +737,9 @@ static json_t *
 ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
 {
     json_t                *root, *texts, *reasons, *errors, *sources;
+    json_t                *detections;
     int32_t                src;
-    uint64_t               queue, first, total, in, out;
+    uint64_t               in, out;
     ngx_uint_t             i, failed;
     ngx_http_hymt_item_t  *item;
 
@@ -746,8 +747,9 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     reasons = json_array();
     errors = json_array();
     sources = json_array();
+    detections = json_array();
 
-    queue = first = total = in = out = 0;
+    in = out = 0;
     failed = 0;
 
     for (i = 0; i < call->n_items; i++) {
@@ -764,13 +766,14 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
                          : json_pack("{s:s, s:s}",
                                      "code", item->failure->code,
                                      "message", item->failure->message));
+        (void) json_array_append_new(detections,
+                         json_pack("{s:f, s:b}",
+                                   "confidence", item->confidence,
+                                   "too_short", (int) item->too_short));
         (void) json_array_append_new(sources, src == HYMT_LANG_NONE
                          ? json_null() : json_string(hymt_langs[src].code));
 
         failed += (item->failure != NULL);
-        queue = ngx_max(queue, item->queue_ns);
-        first = ngx_max(first, item->first_ns);
-        total = ngx_max(total, item->total_ns);
         in += item->prompt_tokens;
         out += item->completion_tokens;
     }
@@ -785,6 +788,8 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     if (call->detect) {
         (void) json_object_set(root, "src_lang", call->array ? sources
                                : json_array_get(sources, 0));
+        (void) json_object_set(root, "detection", call->array ? detections
+                               : json_array_get(detections, 0));
 
     } else if (call->job.src != HYMT_LANG_NONE) {
         (void) json_object_set_new(root, "src_lang",
@@ -804,10 +809,12 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
                                          (json_int_t) out));
     (void) json_object_set_new(root, "timing",
                                json_pack("{s:f, s:f, s:f}",
-                                         "queue_ms", (double) queue / 1e6,
+                                         "queue_ms",
+                                         (double) call->queue_ns / 1e6,
                                          "first_token_ms",
-                                         (double) first / 1e6,
-                                         "total_ms", (double) total / 1e6));
+                                         (double) call->first_ns / 1e6,
+                                         "total_ms",
+                                         (double) call->end_ns / 1e6));
 
     if (failed) {
         (void) json_object_set(root, "errors", errors);
@@ -818,7 +825,8 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     if (json_array_size(texts) != call->n_items
         || json_array_size(reasons) != call->n_items
         || json_array_size(errors) != call->n_items
-        || json_array_size(sources) != call->n_items)
+        || json_array_size(sources) != call->n_items
+        || json_array_size(detections) != call->n_items)
     {
         json_decref(root);
         root = NULL;
@@ -828,6 +836,7 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     json_decref(reasons);
     json_decref(errors);
     json_decref(sources);
+    json_decref(detections);
 
     return root;
 }
@@ -864,10 +873,9 @@ ngx_http_hymt_native_languages(ngx_http_hymt_call_t *call)
     for (i = 0; i < HYMT_N_LANGS; i++) {
         if (call->model->params.languages >> i & 1) {
             (void) json_array_append_new(list,
-                                 json_pack("{s:s, s:s, s:s}",
+                                 json_pack("{s:s, s:s}",
                                            "code", hymt_langs[i].code,
-                                           "name", hymt_langs[i].english,
-                                           "native", hymt_langs[i].chinese));
+                                           "name", hymt_langs[i].english));
         }
     }
 

@@ -243,3 +243,40 @@ POST /translate
 {"text": "Open the file.", "tgt_lang": "de", "src_lang": "en"}
 --- response_body_like chomp
 Datei
+
+
+
+=== TEST 21: the source is detected where it is asked for; short texts say so
+--- request eval
+["POST /translate\n{\"text\": \"Wo ist die Datei, die ich gestern gespeichert habe?\", \"tgt_lang\": \"en\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": \"ok\", \"tgt_lang\": \"de\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": [\"Wo ist die Datei, die ich gestern gespeichert habe?\", \"Où est le fichier que vous avez enregistré ?\"], \"tgt_lang\": \"en\", \"src_lang\": \"auto\"}"]
+--- more_headers eval
+[("Content-Type: application/json") x 3]
+--- error_code eval
+[200, 200, 200]
+--- response_body_like eval
+['"src_lang":"de","detection":\{"confidence":0\.\d+,"too_short":false\}',
+ '"too_short":true',
+ '"src_lang":\["de","fr"\],"detection":\[\{']
+
+
+
+=== TEST 22: the output's cap follows the text's length
+--- config
+    location = /translate { hymt_translate demo; hymt_max_ratio 1; }
+--- request
+POST /translate
+{"text": "Open the file.", "tgt_lang": "de"}
+--- response_body_like chomp
+Datei
+
+
+
+=== TEST 23: the languages of a model
+--- config
+    location /translate/ { hymt_translate demo; }
+--- request
+GET /translate/languages
+--- response_body_like chomp
+^\{"model":"demo","languages":\[\{"code":"zh","name":"Chinese"\}

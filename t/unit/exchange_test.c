@@ -539,6 +539,10 @@ test_info(void)
     put.state = HYMT_HOST_FAILED;
     put.waiting = 7;
     put.steps = 1ull << 40;
+    put.step_count[HYMT_BUCKETS - 1] = 3;
+    put.batch_count[0] = 4;
+    put.turn_ns = 5;
+    put.work_ns = 6;
     memset(put.reason, 'r', sizeof(put.reason));
     memcpy(put.reason + HYMT_REASON_MAX - 2, "\xc3\xa9", 2);
 
@@ -554,6 +558,10 @@ test_info(void)
     is_int(got.state, HYMT_HOST_FAILED, "state");
     is_int(got.waiting, 7, "waiting");
     is_int(got.steps, 1ull << 40, "steps");
+    is_int(got.step_count[HYMT_BUCKETS - 1], 3, "steps by time");
+    is_int(got.batch_count[0], 4, "and by size");
+    is_int(got.turn_ns, 5, "the host's turn");
+    is_int(got.work_ns, 6, "work since");
     is_int(strlen(got.reason), HYMT_REASON_MAX - 2,
            "a long reason is cut at a whole code point");
 
@@ -581,6 +589,56 @@ test_info(void)
     is_int(got.waiting, 0, "nothing waits");
 
     tear_down();
+}
+
+
+/* A time of the clock; it may be before 0 here. */
+static uint64_t
+ms(int n)
+{
+    return (uint64_t) (10000 + n) * 1000000;
+}
+
+
+static void
+test_stuck(void)
+{
+    uint32_t          i;
+    hymt_host_info_t  info;
+
+    static const struct {
+        uint32_t     state;
+        int          turn, work, progress, longest;   /* ms */
+        bool         stuck;
+        const char  *name;
+    } cases[] = {
+        { HYMT_HOST_READY, 990, 0, 10, 0, false, "idle for long" },
+        { HYMT_HOST_READY, 990, 995, 10, 0, false, "work has just come" },
+        { HYMT_HOST_READY, 990, 800, 995, 0, false, "steps go on" },
+        { HYMT_HOST_READY, 990, 800, 850, 0, true, "they don't" },
+        { HYMT_HOST_READY, 990, 800, 850, 60, false, "a step may be long" },
+        { HYMT_HOST_READY, 990, 800, 850, 40, true, "but not that long" },
+        { HYMT_HOST_READY, 990, 800, 10, 0, true, "the first one hangs" },
+        { HYMT_HOST_READY, -1900, 0, 890, 0, false, "the host was away" },
+        { HYMT_HOST_READY, -2000, 0, 890, 0, false, "as long as it may" },
+        { HYMT_HOST_READY, -2200, 0, 890, 0, true, "but not for ever" },
+        { HYMT_HOST_READY, 1010, 1020, 1030, 0, false, "news of later" },
+        { HYMT_HOST_LOADING, 1, 1, 1, 0, false, "loading" },
+        { HYMT_HOST_FAILED, 1, 1, 1, 0, false, "failed" },
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memset(&info, 0, sizeof(info));
+        info.state = cases[i].state;
+        info.turn_ns = ms(cases[i].turn);
+        info.work_ns = cases[i].work ? ms(cases[i].work) : 0;
+        info.progress_ns = ms(cases[i].progress);
+        info.step_max_ns = (uint64_t) cases[i].longest * 1000000;
+
+        is_int(hymt_exchange_stuck(&info, ms(1000), 100 * 1000000),
+               cases[i].stuck,
+               "stuck: %s", cases[i].name);
+    }
 }
 
 
@@ -819,6 +877,7 @@ main(void)
     test_host_killed();
     test_client_first();
     test_info();
+    test_stuck();
     test_bells();
     test_broken_lane();
     test_broken_host();

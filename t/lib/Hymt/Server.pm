@@ -96,6 +96,29 @@ sub dir  { return $_[0]->{dir} }
 sub port { return $_[0]->{ports}{$_[1] || ''} ||= free_port() }
 
 
+# ---- models ----
+
+# A folder with the built-in model's files and a hymt.json of one's own, for what
+# the built-in one does not say it can do.  It goes with the program.
+sub own_model {
+    my ($json) = @_;
+
+    my $demo = abs_path($ENV{HYMT_MODEL} || 'models/demo');
+    my $dir = tempdir(CLEANUP => 1);
+
+    chmod 0755, $dir;
+    symlink "$demo/$_", "$dir/$_"
+        for qw(config.json generation_config.json model.safetensors
+               tokenizer.json tokenizer_config.json chat_template.jinja);
+
+    CORE::open(my $out, '>', "$dir/hymt.json") or die "$dir/hymt.json: $!\n";
+    print {$out} $json;
+    close $out;
+
+    return $dir;
+}
+
+
 # ---- configuration ----
 
 # Writes a configuration, for start() or reload().
