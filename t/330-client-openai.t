@@ -23,7 +23,7 @@ if (system("python3 -m venv $venv >$venv/log 2>&1") != 0) {
 }
 
 my $pip = "$venv/bin/pip install --disable-pip-version-check --retries 0"
-          . ' --timeout 10 openai';
+          . ' --timeout 10 openai==3.57.0';
 
 if (system("timeout 300 $pip >$venv/log 2>&1") != 0) {
     plan skip_all => 'pip could not install openai: no registry?';
