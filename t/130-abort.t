@@ -29,6 +29,7 @@ http {
         location = /stubborn {
             hymt_translate demo;
             hymt_ignore_client_abort on;
+            hymt_timeout 20m;
         }
         location = /status { hymt_status; }
     }
@@ -96,7 +97,7 @@ like($s->access_log(), qr/ 499 /, 'during: the access log says 499');
 my $one = { text => 'Open the file.', tgt_lang => 'de' };
 
 my $half = $s->open($s->http_json('/stubborn', {
-    text => [map { "Open the file number $_." } 1 .. ($slow ? 4 : 40)],
+    text => [map { "Open the file number $_." } 1 .. ($slow ? 2 : 40)],
     tgt_lang => 'de' }));
 
 shutdown($half, 1);
@@ -107,7 +108,7 @@ is($s->read_response($half)->{status}, 200,
 
 $was = $s->get('/status')->{json}{counters}{answered};
 my $gone = $s->open($s->http_json('/stubborn', {
-    text => [map { "Close the file number $_." } 1 .. ($slow ? 6 : 60)],
+    text => [map { "Close the file number $_." } 1 .. ($slow ? 2 : 60)],
     tgt_lang => 'de' }));
 sleep(0.05);
 close $gone;

@@ -31,8 +31,9 @@ package Test::Nginx::Socket;
 # $TEST_NGINX_ANYTHING is put in where a section names it.  Beyond Test::Nginx:
 # HYMT_TEST_ALERTS=1 fails a block that leaves an [alert] or [emerg] line, or
 # what a sanitizer says, in the error log, until its NGINX has gone.  Under
-# valgrind a model takes a minute to load, longer than requests wait: where a
-# configuration has a hymt_model, the first request waits for it.
+# valgrind a model takes a minute to load, longer than requests wait, and a text
+# ten seconds: where a configuration has a hymt_model, the first request waits
+# for it, and hymt_timeout is long unless it is set.
 
 use strict;
 use warnings;
@@ -489,6 +490,14 @@ sub write_config {
             if $http !~ /\b${kind}_temp_path\b/;
     }
 
+    my $patience = '';
+
+    if ($under_valgrind && $http =~ /\bhymt_model\b/
+        && $http !~ /\bhymt_timeout\b/)
+    {
+        $patience = 'hymt_timeout 20m;';
+    }
+
     my $root = !$opt{root} ? '' : <<END;
         location / {
             root $servroot/html;
@@ -515,6 +524,7 @@ http {
 $temp
     default_type text/plain;
     keepalive_timeout 68000ms;
+    $patience
 
 $http
 
@@ -645,7 +655,7 @@ sub send_request {
         addr     => $block->server_addr_for_client || $opt{addr},
         port     => $client_port,
         packets  => $packets,
-        timeout  => $valgrind ? $timeout * 10 : $timeout,
+        timeout  => $valgrind ? $timeout * 200 : $timeout,
         shutdown => $shutdown,
     );
 
