@@ -53,6 +53,13 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_hymt_workers[] = {
+    { ngx_string("dedicated"), NGX_HTTP_HYMT_DEDICATED },
+    { ngx_string("shared"), NGX_HTTP_HYMT_SHARED },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_enum_t  ngx_http_hymt_tags[] = {
     { ngx_string("model"), NGX_HTTP_HYMT_TAGS_MODEL },
     { ngx_string("runs"), NGX_HTTP_HYMT_TAGS_RUNS },
@@ -87,6 +94,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_hymt_main_conf_t, buffers),
       NULL },
+
+    { ngx_string("hymt_engine_worker"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_hymt_main_conf_t, engine_worker),
+      ngx_http_hymt_workers },
 
     { ngx_string("hymt_translate"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
@@ -276,6 +290,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
      *     hmcf->lane_fds = NULL;
      *     hmcf->pool = NULL;
      *     hmcf->used = 0;
+     *     hmcf->dedicated = 0;
      */
 
     if (ngx_array_init(&hmcf->models, cf->pool, 2,
@@ -292,6 +307,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
     }
 
     hmcf->buffers = NGX_CONF_UNSET_SIZE;
+    hmcf->engine_worker = NGX_CONF_UNSET_UINT;
     hmcf->cycle = cf->cycle;
 
     return hmcf;

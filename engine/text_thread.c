@@ -19,7 +19,6 @@
 
 static bool hymt_host_messages(hymt_host_t *host);
 static void hymt_host_deadlines(hymt_host_t *host);
-static void hymt_host_publish(hymt_host_t *host);
 static void hymt_host_sleep(hymt_host_t *host);
 static void hymt_host_end(hymt_host_t *host);
 
@@ -123,7 +122,7 @@ hymt_host_deadlines(hymt_host_t *host)
     info.field = atomic_load_explicit(&stats->field, memory_order_relaxed)
 
 
-static void
+void
 hymt_host_publish(hymt_host_t *host)
 {
     hymt_host_info_t            info;
@@ -201,6 +200,8 @@ hymt_host_end(hymt_host_t *host)
 
     host->state = HYMT_HOST_STOPPED;
     strcpy(host->reason, "the engine is stopping");
+
+    hymt_host_publish(host);
 
     for (job = host->first; job != NULL; job = next) {
         next = job->next;

@@ -10,12 +10,15 @@
 
 
 static json_t *ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf);
-static json_t *ngx_http_hymt_status_model(ngx_http_hymt_model_t *model);
+static json_t *ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf);
+static json_t *ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model);
 static json_t *ngx_http_hymt_status_languages(hymt_lang_set_t set);
 static json_t *ngx_http_hymt_status_counters(ngx_http_hymt_counters_t *c);
 static json_t *ngx_http_hymt_status_buffers(ngx_http_hymt_main_conf_t *hmcf);
 static json_t *ngx_http_hymt_status_loop(ngx_http_hymt_counters_t *c);
-static const char *ngx_http_hymt_state(uint32_t state);
+static const char *ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
+    uint32_t state);
 
 
 ngx_int_t
@@ -106,7 +109,7 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
     for (i = 0; i < hmcf->models.nelts; i++) {
         if (model[i]->used) {
             (void) json_array_append_new(models,
-                                         ngx_http_hymt_status_model(model[i]));
+                                  ngx_http_hymt_status_model(hmcf, model[i]));
         }
     }
 
@@ -116,6 +119,8 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
                      "models", models);
 
     if (root != NULL && counters != NULL) {
+        (void) json_object_set_new(root, "engine_worker",
+                                   ngx_http_hymt_status_worker(hmcf));
         (void) json_object_set_new(root, "counters",
                                    ngx_http_hymt_status_counters(counters));
         (void) json_object_set_new(root, "buffers",
@@ -129,7 +134,23 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
 
 
 static json_t *
-ngx_http_hymt_status_model(ngx_http_hymt_model_t *model)
+ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf)
+{
+    ngx_msec_t  wait;
+
+    wait = ngx_http_hymt_backing_off(hmcf);
+
+    return json_pack("{s:s, s:I, s:I, s:I}",
+                     "mode", hmcf->dedicated ? "dedicated" : "shared",
+                     "pid", (json_int_t) hmcf->roster->pid[0],
+                     "ended_in_a_row", (json_int_t) hmcf->roster->ended,
+                     "starts_in_seconds", (json_int_t) (wait + 999) / 1000);
+}
+
+
+static json_t *
+ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_model_t *model)
 {
     hymt_host_info_t  info;
 
@@ -145,7 +166,7 @@ ngx_http_hymt_status_model(ngx_http_hymt_model_t *model)
                      "path", (char *) model->path.data,
                      "family", hymt_family_name(model->params.family),
                      "backend", (char *) model->backend.data,
-                     "state", ngx_http_hymt_state(info.state),
+                     "state", ngx_http_hymt_state(hmcf, info.state),
                      "reason", info.reason,
                      "epoch", (int) info.epoch,
                      "load_seconds", (double) info.load_ns / 1e9,
@@ -253,8 +274,14 @@ ngx_http_hymt_status_loop(ngx_http_hymt_counters_t *c)
 
 
 static const char *
-ngx_http_hymt_state(uint32_t state)
+ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf, uint32_t state)
 {
+    /* what the last one left */
+
+    if (ngx_http_hymt_backing_off(hmcf)) {
+        return "backing off";
+    }
+
     switch (state) {
 
     case HYMT_HOST_NONE:
