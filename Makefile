@@ -96,11 +96,13 @@ NGINX_CC_OPT := $(CFLAGS) -fPIC -fstack-protector-strong \
                 -D_FORTIFY_SOURCE=2 -Wformat -Wformat-security
 NGINX_LD_OPT := -Wl,-z,relro -Wl,-z,now
 
+# put in place by a rename: an NGINX that runs from the old file keeps it
 module: $(NGINX_DIR)/objs/Makefile $(BUILD)/libhymt.a
 	+$(MAKE) -C $(NGINX_DIR) -f objs/Makefile modules
 	@cmp -s $(NGINX_DIR)/objs/ngx_http_hymt_module.so \
 	    $(BUILD)/ngx_http_hymt_module.so \
-	    || cp $(NGINX_DIR)/objs/ngx_http_hymt_module.so $(BUILD)
+	    || { cp $(NGINX_DIR)/objs/ngx_http_hymt_module.so $(BUILD)/new.so \
+	         && mv $(BUILD)/new.so $(BUILD)/ngx_http_hymt_module.so; }
 
 $(NGINX_DIR)/objs/Makefile: config config.make $(BUILD)/nginx.inputs
 	@rm -rf $(NGINX_DIR)
@@ -173,7 +175,7 @@ $(BUILD)/bin/%: t/fuzz/%.c $(FUZZ_OBJS)
 	$(CC) $(FLAGS) $(SAN) -fsanitize=fuzzer $^ $(LIBS) -o $@
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) t/servroot t/servroot-*
 
 -include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
 -include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d)

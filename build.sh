@@ -10,6 +10,8 @@ readonly TEST_LIMIT=900       # seconds, all of "test", on two cores
 readonly READY_LIMIT=60       # seconds until the demo's model has loaded
 readonly PORT_FIRST=8080 PORT_LAST=8179
 
+readonly NGINX_SRC_SET=${NGINX_SRC:-}
+
 export NGINX_SRC=${NGINX_SRC:-/usr/share/nginx/src}
 NGINX_SRC=$(readlink -m "$NGINX_SRC")
 
@@ -24,8 +26,7 @@ commands
   (none)         build/libhymt.a, build/hymt, build/ngx_http_hymt_module.so
   demo           builds, starts NGINX with two workers and the built-in model on
                  127.0.0.1:$PORT_FIRST, or the next free port, translates a sentence
-                 and leaves NGINX running; as root it first installs with apt
-                 what is missing
+                 into two languages and leaves NGINX running
   stop           stops the NGINX that demo has started and removes its files
   test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
                  address and undefined-behaviour sanitizers, then t/*.t
@@ -39,7 +40,7 @@ commands
                  examples and the built-in model into \$prefix/share/hymt
   deps           what building, demo and test need: installed with apt as root,
                  else the command is printed
-  clean          stops the demo, removes build/
+  clean          stops the demo, removes build/ and what tests left in t/
   --help         this text
 
 environment
@@ -53,8 +54,15 @@ environment
   prefix         install: /usr/local unless set
   HYMT_LONG      test: 1 runs the long forms too
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
+  TEST_NGINX_PORT      test: where the NGINX under test listens, 1984 unless set
+  TEST_NGINX_SERVROOT  test: its folder, t/servroot unless set
+  TMPDIR         where tests put their files: /tmp unless set
 
-Everything built lies in build/.  Packages on Debian 12:
+Everything built lies in build/.  As root, demo, test and test-all install with
+apt what is missing, without starting the server that the nginx package brings.
+Exit status: 0, 1 for a failure, 2 for wrong arguments.
+
+Packages on Debian 12:
   to build   ${BUILD_PACKAGES[*]:0:6}
              ${BUILD_PACKAGES[*]:6:4}
              ${BUILD_PACKAGES[*]:10}
@@ -70,7 +78,42 @@ die() {
 }
 
 
+# Arguments that are not what --help says.
+wrong() {
+    echo "build.sh: $*; see ./build.sh --help" >&2
+    exit 2
+}
+
+
 # ---- what is needed ----
+
+# What is set wrong fails here, by its name, not later in a compiler's words.
+check_environment() {
+    local dir=${TMPDIR:-/tmp}
+
+    if [ -n "$NGINX_SRC_SET" ] && [ ! -e "$NGINX_SRC/src/core/nginx.h" ]; then
+        die "NGINX_SRC=$NGINX_SRC_SET: no NGINX sources there" \
+            "(src/core/nginx.h is missing)"
+    fi
+
+    if [ -n "${NGINX_BINARY:-}" ] && ! has_program "$NGINX_BINARY"; then
+        die "NGINX_BINARY=$NGINX_BINARY: no program there"
+    fi
+
+    if [ ! -d "$dir" ] || [ ! -w "$dir" ]; then
+        die "${TMPDIR:+TMPDIR=}$dir: no folder to write to; set TMPDIR"
+    fi
+}
+
+
+# Demo and tests know their NGINX, and count its files, by what is in /proc.
+need_proc() {
+    if [ ! -e /proc/self/cmdline ]; then
+        die "/proc is not there: mount -t proc proc /proc"
+    fi
+}
+
+
 
 readonly BUILD_PACKAGES=(gcc g++ libc6-dev make curl nginx nginx-dev
                          libjansson-dev libpcre2-dev libutf8proc-dev
@@ -154,7 +197,9 @@ need() {
 provide() {
     local missing
 
-    mapfile -t missing < <(missing_packages "$@")
+    check_environment
+
+    missing=($(missing_packages "$@"))
 
     if [ ${#missing[@]} -eq 0 ]; then
         return
@@ -176,7 +221,8 @@ apt_install() {
 
     export DEBIAN_FRONTEND=noninteractive
 
-    # the package would start a server of its own on port 80: nobody asked
+    # the package would start a server of its own on port 80, or whatever
+    # /etc/nginx says: nobody asked
 
     running=$(nginx_service_pid)
 
@@ -207,6 +253,12 @@ apt_install() {
     if [ -z "$running" ] && [ -n "$(nginx_service_pid)" ]; then
         service nginx stop
     fi
+
+    if [[ " $* " == *' nginx '* ]]; then
+        echo "build.sh: the package's own server on port 80 was kept from" \
+             "starting; where systemd runs it starts at the next boot," \
+             "unless: systemctl disable nginx"
+    fi
 }
 
 
@@ -223,6 +275,7 @@ nginx_service_pid() {
 
 deps() {
     provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    echo "build.sh: nothing is missing"
 }
 
 
@@ -230,6 +283,7 @@ deps() {
 
 # Makes the Makefile's targets given; what the compilers say goes to a file.
 build() {
+    check_environment
     need gcc g++ libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
          libutf8proc-dev libcld2-dev libicu-dev libexpat1-dev
 
@@ -253,14 +307,23 @@ list_products() {
 }
 
 
+nginx_says() {
+    "$(nginx_path)" "$1" 2>&1 || true
+}
+
+
 # NGINX refuses a module made for another version; say it before it does.
 check_nginx() {
     local nginx has want
 
     nginx=$(nginx_path)
-    has=$("$nginx" -v 2>&1 | sed -n 's,^nginx version: [^/]*/\([0-9.]*\).*,\1,p')
+    has=$(nginx_says -v | sed -n 's,^nginx version: [^/]*/\([0-9.]*\).*,\1,p')
     want=$(sed -n 's/^#define NGINX_VERSION  *"\(.*\)"/\1/p' \
                "$NGINX_SRC/src/core/nginx.h")
+
+    if [ -z "$has" ]; then
+        die "$nginx -v says no version: is it NGINX?  Set NGINX_BINARY"
+    fi
 
     if [ "$has" != "$want" ]; then
         die "$nginx is version $has, $NGINX_SRC is for $want: set" \
@@ -270,30 +333,35 @@ check_nginx() {
 
 
 install_() {
-    local prefix=${prefix:-/usr/local} dest=${DESTDIR:-} modules
+    local prefix=${prefix:-/usr/local} dest=${DESTDIR:-} modules share
 
+    check_environment
     need nginx
+    check_nginx
     build all
 
-    modules=$("$(nginx_path)" -V 2>&1 | tr ' ' '\n' \
-                  | sed -n 's/^--modules-path=//p')
+    modules=$(nginx_says -V | tr ' ' '\n' | sed -n 's/^--modules-path=//p')
 
     if [ -z "$modules" ]; then
-        modules=$("$(nginx_path)" -V 2>&1 | tr ' ' '\n' \
-                      | sed -n 's/^--prefix=//p')
+        modules=$(nginx_says -V | tr ' ' '\n' | sed -n 's/^--prefix=//p')
         modules=${modules:-/usr/local/nginx}/modules
     fi
 
-    install -d "$dest$modules" "$dest$prefix/bin" "$dest$prefix/share/hymt"
+    share=$prefix/share/hymt
+
+    install -d "$dest$modules" "$dest$prefix/bin" "$dest$share/models/demo"
     install -m 644 build/ngx_http_hymt_module.so "$dest$modules/"
     install -m 755 build/hymt "$dest$prefix/bin/"
-    install -m 644 conf/nginx.conf.example "$dest$prefix/share/hymt/"
-    install -d "$dest$prefix/share/hymt/models/demo"
-    install -m 644 models/demo/* "$dest$prefix/share/hymt/models/demo/"
+    install -m 644 conf/nginx.conf.example "$dest$share/"
+
+    # its files alone: what is in folders there is for tests
+
+    find models/demo -maxdepth 1 -type f \
+        -exec install -m 644 -t "$dest$share/models/demo" {} +
 
     echo "$dest$modules/ngx_http_hymt_module.so"
     echo "$dest$prefix/bin/hymt"
-    echo "$dest$prefix/share/hymt/"
+    echo "$dest$share/"
 }
 
 
@@ -329,6 +397,7 @@ demo_pid() {
 demo() {
     local dir
 
+    need_proc
     provide "${BUILD_PACKAGES[@]}"
 
     dir=$(demo_dir)
@@ -340,8 +409,8 @@ demo() {
         return
     fi
 
-    build all
     check_nginx
+    build all
     demo_remove
     dir=$(demo_make)
     echo "$dir" > build/demo.path
@@ -370,6 +439,7 @@ demo_make() {
     touch "$dir/hymt-demo"
     cp build/ngx_http_hymt_module.so "$dir/"
     cp -r models/demo "$dir/models/"
+    cp -r conf/html "$dir/"
     chmod -R a+rX "$dir"
 
     echo "$dir"
@@ -448,21 +518,32 @@ demo_wait() {
 }
 
 
-readonly DEMO_BODY='{"text": "Where is the train station?", "tgt_lang": "de"}'
+readonly DEMO_TEXT='Open the file and save your changes.'
 
 
 demo_translate() {
-    local dir=$1 url out code
+    echo
+    echo "The built-in model is a small one for texts of software; for others" \
+         "take a real one."
+
+    demo_ask "$1" zh
+    demo_ask "$1" de
+}
+
+
+demo_ask() {
+    local dir=$1 body url out code
 
     url=http://127.0.0.1:$(cat "$dir/port")/translate
+    body="{\"text\": \"$DEMO_TEXT\", \"tgt_lang\": \"$2\"}"
     out=$dir/answer
 
     echo
     echo "\$ curl $url -H 'Content-Type: application/json' \\"
-    echo "       -d '$DEMO_BODY'"
+    echo "       -d '$body'"
 
     code=$(curl -s -m 60 -o "$out" -w '%{http_code}' "$url" \
-               -H 'Content-Type: application/json' -d "$DEMO_BODY" || true)
+               -H 'Content-Type: application/json' -d "$body" || true)
 
     echo "$(cat "$out" 2>/dev/null || true)"
 
@@ -483,9 +564,9 @@ NGINX runs with two workers; its files are in $1.  Try next:
 
   curl $url/status
   curl "$url/translate?to=zh" -H 'Content-Type: text/plain' \\
-       -d 'The weather is nice today.'
+       -d 'Click the button to close the window.'
   curl $url/translate -H 'Content-Type: application/json' \\
-       -d '{"text": ["Good morning.", "Thank you."], "tgt_lang": "fr"}'
+       -d '{"text": ["Open the file.", "Close the window."], "tgt_lang": "fr"}'
   build/hymt translate --help
   ./build.sh stop
 END
@@ -524,6 +605,8 @@ demo_remove() {
 stop() {
     local dir
 
+    need_proc
+
     dir=$(demo_dir)
 
     if [ -z "$dir" ] || [ -z "$(demo_pid "$dir")" ]; then
@@ -538,6 +621,7 @@ stop() {
 
 
 clean() {
+    [ ! -e build/demo.path ] || need_proc
     demo_remove
     rm -rf build t/servroot t/servroot-*
 }
@@ -573,7 +657,8 @@ prove_() {
 test_() {
     local limit=$TEST_LIMIT
 
-    need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    need_proc
+    provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     check_nginx
 
     if [ -n "${HYMT_LONG:-}" ]; then
@@ -606,7 +691,8 @@ unit() {
 
 
 test_all() {
-    need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
+    need_proc
+    provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
 
     lint
 
@@ -629,13 +715,10 @@ lint() {
 
     tools/check-style || rc=1
 
-    # leaks are the sanitizers' to find: it takes each realloc for one
-
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
         --enable=warning,portability --suppress=missingIncludeSystem \
-        --suppress=memleak --suppress=internalAstError \
-        -Iengine -Ikernels/cpu engine kernels tools ngx_http_hymt_module.c \
-        http || rc=1
+        -Iengine -Ikernels/cpu engine kernels tools bench http \
+        ngx_http_hymt_module.c || rc=1
 
     return $rc
 }
@@ -644,7 +727,7 @@ lint() {
 fuzz() {
     local seconds=${1:-} i name args
 
-    [[ "$seconds" =~ ^[0-9]+$ ]] || die "fuzz: how many seconds?"
+    [[ "$seconds" =~ ^[0-9]+$ ]] || wrong "fuzz: SECONDS \"$seconds\" is no number"
 
     need clang
 
@@ -674,6 +757,31 @@ fuzz() {
 }
 
 
+# How many arguments a command takes is said here alone.
+check_arguments() {
+    local command=${1:-} most=1
+
+    if [ "$command" = fuzz ]; then
+        most=2
+    fi
+
+    if [ $# -le $most ]; then
+        return
+    fi
+
+    shift $most
+
+    if [[ "$1" =~ ^[A-Za-z_]+= ]]; then
+        wrong "\"$1\" is no argument: it goes before, as in" \
+              "$1 ./build.sh $command"
+    fi
+
+    wrong "$command: unexpected argument \"$1\""
+}
+
+
+check_arguments "$@"
+
 case "${1:-}" in
     '')        build all; list_products ;;
     demo)      demo ;;
@@ -688,5 +796,8 @@ case "${1:-}" in
     deps)      deps ;;
     clean)     clean ;;
     -h|--help) usage ;;
-    *)         die "unknown command \"$1\": see ./build.sh --help" ;;
+    -*)        wrong "unknown option \"$1\"" ;;
+    *=*)       wrong "\"$1\" is no command: it goes before, as in" \
+                     "$1 ./build.sh" ;;
+    *)         wrong "unknown command \"$1\"" ;;
 esac

@@ -7,7 +7,9 @@
 #include "ngx_http_hymt.h"
 
 
-#define NGX_HTTP_HYMT_ZONE_SIZE  (16 * 4096)
+/* the counters, and what a slab keeps for itself */
+#define NGX_HTTP_HYMT_ZONE_SIZE                                               \
+    ((sizeof(ngx_http_hymt_counters_t) / 4096 + 16) * 4096)
 
 
 static void *ngx_http_hymt_create_main_conf(ngx_conf_t *cf);
@@ -22,6 +24,8 @@ static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
 static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -56,6 +60,15 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 static ngx_conf_enum_t  ngx_http_hymt_workers[] = {
     { ngx_string("dedicated"), NGX_HTTP_HYMT_DEDICATED },
     { ngx_string("shared"), NGX_HTTP_HYMT_SHARED },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_hymt_statuses[] = {
+    { ngx_string("json"), NGX_HTTP_HYMT_STATUS_JSON },
+    { ngx_string("prometheus"), NGX_HTTP_HYMT_STATUS_PROMETHEUS },
+    { ngx_string("ready"), NGX_HTTP_HYMT_STATUS_READY },
+    { ngx_string("live"), NGX_HTTP_HYMT_STATUS_LIVE },
     { ngx_null_string, 0 }
 };
 
@@ -102,6 +115,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       offsetof(ngx_http_hymt_main_conf_t, engine_worker),
       ngx_http_hymt_workers },
 
+    { ngx_string("hymt_watchdog"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_hymt_main_conf_t, watchdog),
+      NULL },
+
     { ngx_string("hymt_translate"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
       ngx_http_hymt_translate,
@@ -110,9 +130,9 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NULL },
 
     { ngx_string("hymt_status"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
       ngx_http_hymt_status,
-      0,
+      NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
@@ -199,6 +219,20 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, tags),
       ngx_http_hymt_tags },
+
+    { ngx_string("hymt_neighbours"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, neighbours),
+      NULL },
+
+    { ngx_string("hymt_max_ratio"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_hymt_ratio,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
 
     { ngx_string("hymt_cors"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
@@ -308,6 +342,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
 
     hmcf->buffers = NGX_CONF_UNSET_SIZE;
     hmcf->engine_worker = NGX_CONF_UNSET_UINT;
+    hmcf->watchdog = NGX_CONF_UNSET_MSEC;
     hmcf->cycle = cf->cycle;
 
     return hmcf;
@@ -324,6 +359,7 @@ ngx_http_hymt_init_main_conf(ngx_conf_t *cf, void *conf)
     ngx_http_hymt_model_t  **models;
 
     ngx_conf_init_size_value(hmcf->buffers, 64 * 1024 * 1024);
+    ngx_conf_init_msec_value(hmcf->watchdog, 10000);
 
     models = hmcf->models.elts;
 
@@ -408,6 +444,10 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->ignore_client_abort = NGX_CONF_UNSET;
     hlcf->split = NGX_CONF_UNSET_UINT;
     hlcf->tags = NGX_CONF_UNSET_UINT;
+    hlcf->status = NGX_CONF_UNSET_UINT;
+    hlcf->vllm = NGX_CONF_UNSET;
+    hlcf->ratio = NGX_CONF_UNSET_UINT;
+    hlcf->neighbours = NGX_CONF_UNSET;
     hlcf->cors = NGX_CONF_UNSET_PTR;
     hlcf->sessions = NGX_CONF_UNSET_PTR;
     hlcf->glossaries = NGX_CONF_UNSET_PTR;
@@ -441,8 +481,13 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                          0);
     ngx_conf_merge_uint_value(conf->split, prev->split, HYMT_SPLIT_AUTO);
     ngx_conf_merge_size_value(conf->unit, prev->unit, 1500);
+    ngx_conf_merge_uint_value(conf->ratio, prev->ratio, 0);
+    ngx_conf_merge_value(conf->neighbours, prev->neighbours, 0);
     ngx_conf_merge_uint_value(conf->tags, prev->tags,
                               NGX_HTTP_HYMT_TAGS_MODEL);
+    ngx_conf_merge_uint_value(conf->status, prev->status,
+                              NGX_HTTP_HYMT_STATUS_JSON);
+    ngx_conf_merge_value(conf->vllm, prev->vllm, 0);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
     ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
     ngx_conf_merge_ptr_value(conf->glossaries, prev->glossaries, NULL);
@@ -635,9 +680,14 @@ ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
 }
 
 
+/* hymt_status [json | prometheus [vllm] | ready | live]; */
 static char *
 ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t                 *value;
+    ngx_conf_enum_t           *e;
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -647,6 +697,75 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     clcf->handler = ngx_http_hymt_status_handler;
+
+    value = cf->args->elts;
+    e = ngx_http_hymt_statuses;
+
+    hlcf->status = e->value;
+    hlcf->vllm = 0;
+
+    if (cf->args->nelts == 1) {
+        return NGX_CONF_OK;
+    }
+
+    while (e->name.len && ngx_strcmp(e->name.data, value[1].data) != 0) {
+        e++;
+    }
+
+    if (e->name.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\": it"
+                           " knows json, prometheus, ready and live",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->status = e->value;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (hlcf->status != NGX_HTTP_HYMT_STATUS_PROMETHEUS
+        || ngx_strcmp(value[2].data, "vllm") != 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\":"
+                           " \"prometheus\" alone knows one, \"vllm\"",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->vllm = 1;
+
+    return NGX_CONF_OK;
+}
+
+
+/* "4" or "2.5": tokens of output for each of the text, in percent here */
+static char *
+ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_int_t   ratio;
+    ngx_str_t  *value;
+
+    if (hlcf->ratio != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+    ratio = ngx_atofp(value[1].data, value[1].len, 2);
+
+    if (ratio == NGX_ERROR || ratio < 100 || ratio > 100 * HYMT_MAX_RATIO) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"hymt_max_ratio\" must be a number from 1 to %d,"
+                           " not \"%V\"", HYMT_MAX_RATIO, &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->ratio = ratio;
 
     return NGX_CONF_OK;
 }

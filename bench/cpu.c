@@ -457,7 +457,7 @@ bench_print(const bench_t *bench, const bench_times_t *t)
                bench_batches[i] / t->decode[i], rate, rate / bench->read);
     }
 
-    printf("prefill, %u rows: %8.2f ms a step (best %.2f), %8.1f tokens/s,"
+    printf("prefill, %d rows: %8.2f ms a step (best %.2f), %8.1f tokens/s,"
            " %.0f GFLOP/s\n", BENCH_ROWS, t->prefill * 1e3,
            t->prefill_best * 1e3, BENCH_ROWS / t->prefill,
            (double) t->weights * BENCH_ROWS / t->prefill * 1e-9);

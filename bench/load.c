@@ -36,6 +36,10 @@ static void bench_print(const char *name, const hymt_model_t *model,
 static int bench_compare(const void *one, const void *two);
 
 
+static const bench_read_pt  bench_ways[3] = { bench_pread, bench_raw,
+                                              bench_f32 };
+
+
 static const char  bench_help[] =
     "Usage: load MODEL [ROUNDS]\n"
     "\n"
@@ -53,9 +57,6 @@ main(int argc, char **argv)
     uint64_t       start, ns[3][BENCH_MAX_ROUNDS];
     hymt_error_t   err;
     hymt_model_t  *model;
-
-    static const bench_read_pt  ways[3] = { bench_pread, bench_raw,
-                                            bench_f32 };
 
     if (argc < 2 || argc > 3 || strcmp(argv[1], "--help") == 0) {
         fputs(bench_help, argc < 2 || argc > 3 ? stderr : stdout);
@@ -88,8 +89,8 @@ main(int argc, char **argv)
 
     for (i = -1; i < rounds; i++) {
         for (way = 0; way < 3; way++) {
-            if (bench_all(model, ways[way], buffer, &ns[way][i < 0 ? 0 : i],
-                          &err)
+            if (bench_all(model, bench_ways[way], buffer,
+                          &ns[way][i < 0 ? 0 : i], &err)
                 != HYMT_OK)
             {
                 fprintf(stderr, "load: %s\n", err.text);

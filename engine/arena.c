@@ -143,5 +143,6 @@ hymt_grow(void *p, uint32_t n, uint32_t *cap, size_t size)
     memcpy(p, &grown, sizeof(grown));
     *cap = want;
 
+    /* cppcheck-suppress memleak ; *p holds it */
     return true;
 }

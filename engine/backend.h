@@ -39,7 +39,8 @@
 
 
 typedef struct {
-    uint32_t            threads;     /* cpu: compute threads, 0: by the host */
+    uint32_t            threads;     /* cpu: compute threads, 0: a core each,
+                                        less one where there are over two */
     int                 device;      /* cuda: ordinal */
     uint32_t            max_batch;   /* slots: sequences that run at once */
     uint32_t            max_rows;    /* rows of one step */

@@ -10,9 +10,35 @@
  * script, style, translate="no", white space, list markers, indentation)
  * stays byte by byte.  The output is as well-formed as the input was.
  *
- * Texts that fit are not split.  Longer ones are cut at paragraph ends, then at
- * sentence ends (ICU's break iterators: Latin, CJK, Arabic, Thai ...), then
- * between words, never inside a code point or grapheme.
+ * Text: a line is a unit of its own, behind its indentation and list marker,
+ * so that there are as many lines and paragraphs behind as before, whatever
+ * the model says; a line end in an answer becomes a blank.  With
+ * HYMT_SPLIT_NONE the lines go as one unit, whose line ends are held like
+ * placeholders; where they do not come back, it is cut at them after all.
+ * HTML, XML: a unit is what lies between two tags that are not inline, a line
+ * of <pre>; white space within is shown collapsed (see markup.h for the tags).
+ *
+ * A unit that fits is not split.  A longer one is cut at sentence ends (ICU's,
+ * and rules of our own: see segment.h), then at clauses, between words, never
+ * inside a code point, grapheme or placeholder.  What was between the parts
+ * stays, but: one space between sentences goes where the target is Chinese,
+ * Cantonese or Japanese and the source is not; one comes where the source is
+ * one of these, Thai, Khmer, Burmese or Tibetan, and has none, and the target
+ * is any other language.  (Thai sentences are parted by spaces: those stay.)
+ * Without a source language the character before the gap tells.
+ *
+ * A unit without letters (numbers, signs, emoji) is not handed out.
+ * Placeholders (see placeholder.h), `keep` terms and inline elements that are
+ * not translated and hold a short text (<code>make</code>) are sent as they
+ * read.  Tags inside a unit are sent as <sN></sN> (tags_by_model), else the
+ * runs between them go one by one; tags at both ends of a unit are never sent.
+ *
+ * An answer is cleaned of control-token text the unit does not hold itself, of
+ * <target></target>, control characters, white space at its ends.  An empty
+ * one, or one with a placeholder from nowhere, is asked for once more (attempt
+ * 1); then the unit stays in the source's words.  In HTML and XML & < > of an
+ * answer are written as references, U+00A0 as &nbsp; where the source does so,
+ * and an answer that equals what was sent leaves the source's bytes.
  *
  * Memory is malloc'ed and proportional to the text.  Thread: one at a time; a
  * document may move between threads.
@@ -32,10 +58,10 @@ typedef enum {
 
 
 typedef enum {
-    HYMT_SPLIT_AUTO = 0,   /* only where a unit would exceed unit_bytes */
+    HYMT_SPLIT_AUTO = 0,   /* a line or block where it exceeds unit_bytes */
     HYMT_SPLIT_NONE,       /* never: what does not fit is the caller's error */
     HYMT_SPLIT_SENTENCE,   /* every sentence a unit */
-    HYMT_SPLIT_PARAGRAPH,  /* every line or block a unit */
+    HYMT_SPLIT_PARAGRAPH,  /* as AUTO */
 } hymt_split_t;
 
 
@@ -70,7 +96,10 @@ typedef struct {
     /* give each unit the one before it as context */
     bool           neighbours;
 
-    /* collapse of spaces, punctuation at ends: as the model gave it */
+    /*
+     * false: the full stop a model puts behind a run that is no sentence goes;
+     * true: all as the model gave it
+     */
     bool           preserve_formatting;
 } hymt_document_params_t;
 
@@ -82,13 +111,13 @@ typedef struct {
     bool         tagged;       /* holds <sN></sN> tags: formatted-text prompt */
     const char  *context;      /* the unit before, or NULL */
     size_t       context_len;
-    uint32_t     attempt;      /* 0; 1: again after an empty answer */
+    uint32_t     attempt;      /* 0; 1: again after an answer of no use */
 } hymt_unit_t;
 
 
 typedef struct {
     uint32_t  units;           /* handed out, all rounds */
-    uint32_t  retries;         /* for empty answers */
+    uint32_t  retries;         /* for answers of no use */
     uint32_t  fallbacks;       /* units cut at tags or placeholders */
     uint32_t  stripped;        /* answers that held control-token text */
 } hymt_document_stats_t;
@@ -99,7 +128,8 @@ typedef struct hymt_document_s  hymt_document_t;
 
 /*
  * text [len] must be whole UTF-8 and is copied.  HYMT_ERROR: malformed XML
- * (line and column), or more than max_units.  HTML is never malformed.
+ * (line and column), XML that declares entities, more than max_units, 2 GB or
+ * more, no memory.  HTML is never malformed.
  */
 hymt_status_t hymt_document_create(const char *text, size_t len,
     const hymt_document_params_t *params, hymt_document_t **doc,
@@ -109,15 +139,17 @@ void hymt_document_free(hymt_document_t *doc);
 
 
 /*
- * The next unit to translate.  HYMT_AGAIN: none until more results are in;
- * HYMT_DECLINED: none any more, and none is out: see output().
+ * The next unit to translate; it points into the document until its result is
+ * in.  HYMT_AGAIN: none until more results are in; HYMT_DECLINED: none any
+ * more, and none is out: see output().
  */
 hymt_status_t hymt_document_next(hymt_document_t *doc, hymt_unit_t *unit);
 
 
 /*
  * The translation of a unit that is out; cut: the model was stopped by length
- * or loop, so the end is missing.
+ * or loop, so the end is missing (what there is, is taken, unless it lacks tags
+ * or placeholders).
  */
 void hymt_document_result(hymt_document_t *doc, uint32_t id, const char *text,
     size_t len, bool cut);
@@ -129,12 +161,15 @@ void hymt_document_return(hymt_document_t *doc, uint32_t id);
 /*
  * The longest part of the output that is final, from byte `from` on: grows as
  * results come in, for streaming.  Points into the document until the next
- * call.
+ * call.  HYMT_ERROR: no memory.
  */
 hymt_status_t hymt_document_ready(hymt_document_t *doc, size_t from,
     const char **text, size_t *len);
 
-/* The whole output, once next() has said HYMT_DECLINED.  The document's. */
+/*
+ * The whole output, once next() has said HYMT_DECLINED.  The document's.
+ * HYMT_AGAIN: units are missing yet; HYMT_ERROR: no memory.
+ */
 hymt_status_t hymt_document_output(hymt_document_t *doc, const char **text,
     size_t *len);
 

@@ -100,6 +100,16 @@ hymt_document_answer(hymt_document_t *doc, hymt_work_t *work, const char *text,
         return HYMT_OK;
     }
 
+    /* HTML's bare "<" and "&" must not meet another letter than theirs */
+
+    if (doc->params.format == HYMT_FORMAT_HTML && work->src > 0
+        && (doc->source[work->src - 1] == '<'
+            || doc->source[work->src - 1] == '&'))
+    {
+        hymt_document_keep(doc, work);
+        return HYMT_OK;
+    }
+
     memset(&r, 0, sizeof(r));
 
     r.doc = doc;
@@ -393,6 +403,12 @@ hymt_read_all(hymt_reading_t *r)
 
         if (term != UINT32_MAX) {
             n = r->terms.term[term].len;
+
+            /* the text between two line ends is lost */
+
+            if (r->text[at] == '\n' && at > 0 && r->text[at - 1] == '\n') {
+                return false;
+            }
 
             if (!hymt_read_hold(r, term)) {
                 return false;

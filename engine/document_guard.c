@@ -20,8 +20,8 @@ static size_t hymt_guard_token(const char *p, size_t len);
 static size_t hymt_guard_bar(const char *p, size_t len, bool *wide);
 static size_t hymt_guard_name(const char *p, size_t len);
 static size_t hymt_guard_mark(const char *p, size_t len);
-static size_t hymt_guard_copy(const char *text, size_t *at, size_t len,
-    char *out);
+static size_t hymt_guard_copy(const hymt_work_t *work, const char *text,
+    size_t *at, size_t len, char *out);
 static size_t hymt_guard_lines(char *out, size_t n, bool lines, int tgt);
 static size_t hymt_guard_wrapper(const hymt_work_t *work, char *out, size_t n);
 static bool hymt_guard_own(const hymt_work_t *work, const char *s, size_t len);
@@ -49,7 +49,7 @@ hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
             continue;
         }
 
-        n += hymt_guard_copy(text, &i, len, out + n);
+        n += hymt_guard_copy(work, text, &i, len, out + n);
     }
 
     n = hymt_guard_lines(out, n, hymt_work_lines(work), doc->params.tgt);
@@ -179,7 +179,8 @@ hymt_guard_mark(const char *p, size_t len)
 
 /* one code point; what ends a line becomes LF */
 static size_t
-hymt_guard_copy(const char *text, size_t *at, size_t len, char *out)
+hymt_guard_copy(const hymt_work_t *work, const char *text, size_t *at,
+    size_t len, char *out)
 {
     size_t   from, n;
     int32_t  c;
@@ -202,13 +203,15 @@ hymt_guard_copy(const char *text, size_t *at, size_t len, char *out)
         return 1;
     }
 
+    n = *at - from;
+
     if (c != '\t' && (c < 0x20 || (c >= 0x7f && c < 0xa0)
-                      || (c & 0xfffe) == 0xfffe))
+                      || (c & 0xfffe) == 0xfffe)
+        && !hymt_guard_own(work, text + from, n))
     {
         return 0;
     }
 
-    n = *at - from;
     memmove(out, text + from, n);
 
     return n;

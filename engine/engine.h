@@ -15,6 +15,7 @@
 #ifndef HYMT_ENGINE_H
 #define HYMT_ENGINE_H
 
+#include "histogram.h"
 #include "scheduler.h"
 
 
@@ -34,7 +35,8 @@ typedef struct {
     const hymt_backend_ops_t  *ops;
 
     int          device;
-    uint32_t     threads;     /* cpu: compute threads; 0: by the host */
+    uint32_t     threads;     /* cpu: compute threads; 0: a core each, less
+                                 one where there are more than two */
     uint32_t     max_batch;   /* 1..1024 */
     uint32_t     context;     /* tokens; 0: 8192; at most max_position */
     uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
@@ -60,6 +62,10 @@ typedef struct {
     _Atomic uint32_t  context;
     _Atomic uint64_t  steps;
     _Atomic uint64_t  step_ns;        /* sum */
+    _Atomic uint64_t  step_max_ns;
+    _Atomic uint64_t  step_seqs;      /* sum of their sequences */
+    _Atomic uint64_t  step_count[HYMT_BUCKETS];    /* by time */
+    _Atomic uint64_t  batch_count[HYMT_BUCKETS];   /* by sequences */
     _Atomic uint64_t  rows_prefill;   /* prompt tokens computed */
     _Atomic uint64_t  rows_decode;    /* output tokens computed */
     _Atomic uint64_t  load_ns;        /* start to READY */

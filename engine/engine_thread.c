@@ -382,6 +382,7 @@ hymt_engine_all_canceled(const hymt_engine_step_t *step)
 static void
 hymt_engine_account(hymt_engine_t *engine, const hymt_engine_step_t *step)
 {
+    uint32_t              i;
     uint64_t              now, ns;
     hymt_engine_stats_t  *stats;
 
@@ -395,6 +396,20 @@ hymt_engine_account(hymt_engine_t *engine, const hymt_engine_step_t *step)
 
     atomic_fetch_add_explicit(&stats->steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->step_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->step_seqs, step->n_seqs,
+                              memory_order_relaxed);
+
+    i = hymt_bucket(hymt_step_bounds, ns);
+    atomic_fetch_add_explicit(&stats->step_count[i], 1, memory_order_relaxed);
+
+    i = hymt_bucket(hymt_batch_bounds, step->n_seqs);
+    atomic_fetch_add_explicit(&stats->batch_count[i], 1,
+                              memory_order_relaxed);
+
+    if (ns > atomic_load_explicit(&stats->step_max_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&stats->step_max_ns, ns, memory_order_relaxed);
+    }
+
     atomic_fetch_add_explicit(&stats->rows_prefill, step->n_prompt,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->rows_decode, step->n_decode,

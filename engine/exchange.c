@@ -119,6 +119,7 @@ hymt_exchange_init(hymt_exchange_t *ex, void *mem,
 void
 hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
 {
+    uint32_t        i;
     hymt_header_t  *h;
 
     h = hymt_header(ex);
@@ -138,6 +139,8 @@ hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
     hymt_take(context);
     hymt_take(steps);
     hymt_take(step_ns);
+    hymt_take(step_max_ns);
+    hymt_take(step_seqs);
     hymt_take(rows_prefill);
     hymt_take(rows_decode);
     hymt_take(load_ns);
@@ -145,12 +148,43 @@ hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
     hymt_take(bytes_kv);
     hymt_take(bytes_other);
     hymt_take(progress_ns);
+    hymt_take(turn_ns);
+    hymt_take(work_ns);
+
+    for (i = 0; i < HYMT_BUCKETS; i++) {
+        hymt_take(step_count[i]);
+        hymt_take(batch_count[i]);
+    }
 
     hymt_header_reason(h, info->reason);
 }
 
 
 #undef hymt_take
+
+
+bool
+hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
+    uint64_t patience_ns)
+{
+    uint64_t  since;
+
+    if (info->state != HYMT_HOST_READY) {
+        return false;
+    }
+
+    /* signed: what was read may be of a moment later */
+
+    if ((int64_t) (now - info->turn_ns) > (int64_t) patience_ns) {
+        return true;
+    }
+
+    since = hymt_max(info->progress_ns, info->work_ns);
+
+    return info->work_ns != 0
+           && (int64_t) (now - since)
+              > (int64_t) (patience_ns + info->step_max_ns);
+}
 
 
 static void

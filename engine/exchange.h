@@ -150,13 +150,19 @@ typedef struct {
     uint32_t  context;
     uint64_t  steps;
     uint64_t  step_ns;
+    uint64_t  step_max_ns;
+    uint64_t  step_seqs;
+    uint64_t  step_count[HYMT_BUCKETS];
+    uint64_t  batch_count[HYMT_BUCKETS];
     uint64_t  rows_prefill;
     uint64_t  rows_decode;
     uint64_t  load_ns;
     uint64_t  bytes_weights;
     uint64_t  bytes_kv;
     uint64_t  bytes_other;
-    uint64_t  progress_ns;
+    uint64_t  progress_ns;     /* the engine's last sign of life */
+    uint64_t  turn_ns;         /* the host's: about once a second at least */
+    uint64_t  work_ns;         /* there has been work since; 0: there is none */
     char      reason[HYMT_REASON_MAX];  /* of the state; terminated */
 } hymt_host_info_t;
 
@@ -184,6 +190,14 @@ void hymt_exchange_init(hymt_exchange_t *ex, void *mem,
  * sequence number; where the host dies in the middle it may be empty.
  */
 void hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info);
+
+/*
+ * Whether an engine that is READY is stuck at `now` (hymt_now_ns()): it has
+ * work, and for patience_ns beyond its longest step there was no progress, or
+ * its host has not been heard of for that long.
+ */
+bool hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
+    uint64_t patience_ns);
 
 /* Jobs that all clients together have out: sum of what the lanes publish. */
 uint32_t hymt_exchange_in_flight(const hymt_exchange_t *ex);

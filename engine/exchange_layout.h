@@ -62,6 +62,10 @@ typedef struct {
     _Atomic uint32_t  context;
     _Atomic uint64_t  steps;
     _Atomic uint64_t  step_ns;
+    _Atomic uint64_t  step_max_ns;
+    _Atomic uint64_t  step_seqs;
+    _Atomic uint64_t  step_count[HYMT_BUCKETS];
+    _Atomic uint64_t  batch_count[HYMT_BUCKETS];
     _Atomic uint64_t  rows_prefill;
     _Atomic uint64_t  rows_decode;
     _Atomic uint64_t  load_ns;
@@ -69,6 +73,8 @@ typedef struct {
     _Atomic uint64_t  bytes_kv;
     _Atomic uint64_t  bytes_other;
     _Atomic uint64_t  progress_ns;
+    _Atomic uint64_t  turn_ns;
+    _Atomic uint64_t  work_ns;
 
     /* odd while the reason is being written */
     _Alignas(HYMT_LINE)

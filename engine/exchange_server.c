@@ -588,6 +588,7 @@ hymt_server_push(hymt_server_lane_t *sl, uint32_t kind, uint32_t slot)
 void
 hymt_server_info(hymt_server_t *server, const hymt_host_info_t *info)
 {
+    uint32_t        i;
     hymt_header_t  *h;
 
     h = server->header;
@@ -600,6 +601,8 @@ hymt_server_info(hymt_server_t *server, const hymt_host_info_t *info)
     hymt_put(context);
     hymt_put(steps);
     hymt_put(step_ns);
+    hymt_put(step_max_ns);
+    hymt_put(step_seqs);
     hymt_put(rows_prefill);
     hymt_put(rows_decode);
     hymt_put(load_ns);
@@ -607,6 +610,13 @@ hymt_server_info(hymt_server_t *server, const hymt_host_info_t *info)
     hymt_put(bytes_kv);
     hymt_put(bytes_other);
     hymt_put(progress_ns);
+    hymt_put(turn_ns);
+    hymt_put(work_ns);
+
+    for (i = 0; i < HYMT_BUCKETS; i++) {
+        hymt_put(step_count[i]);
+        hymt_put(batch_count[i]);
+    }
 
     hymt_server_reason(h, info->reason);
 

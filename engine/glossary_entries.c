@@ -2,6 +2,7 @@
  * glossary_entries.c - glossary.h: entries from TSV and CSV, and as TSV.
  */
 
+#include "arena.h"
 #include "glossary_private.h"
 
 #include <inttypes.h>
@@ -487,28 +488,17 @@ hymt_glossary_printable(const char *text, size_t len)
 static hymt_status_t
 hymt_glossary_grow(hymt_glossary_parser_t *ps)
 {
-    void    *p;
-    size_t   room;
+    uint32_t  n, room;
 
-    if (ps->g->info.n < ps->room) {
-        return HYMT_OK;
+    n = ps->g->info.n;
+    room = ps->room;
+
+    if (!hymt_grow(&ps->g->entries, n, &room, sizeof(hymt_glossary_entry_t))
+        || !hymt_grow(&ps->lines, n, &ps->room, sizeof(uint32_t)))
+    {
+        return hymt_fail(ps->err, "entries: no memory for more than %" PRIu32,
+                         n);
     }
-
-    room = ps->room == 0 ? 16 : 2 * (size_t) ps->room;
-
-    p = realloc(ps->g->entries, room * sizeof(hymt_glossary_entry_t));
-
-    if (p != NULL) {
-        ps->g->entries = p;
-        p = realloc(ps->lines, room * sizeof(uint32_t));
-    }
-
-    if (p == NULL) {
-        return hymt_fail(ps->err, "entries: no memory for %zu entries", room);
-    }
-
-    ps->lines = p;
-    ps->room = (uint32_t) room;
 
     return HYMT_OK;
 }

@@ -97,6 +97,7 @@ struct hymt_host_s {
     char                  reason[HYMT_REASON_MAX];
     uint64_t              t_start;
     uint64_t              load_ns;
+    uint64_t              work_ns;         /* there are jobs since; 0: none */
 
     hymt_host_job_t      *first;           /* all that are out */
     hymt_host_job_t      *last;

@@ -208,8 +208,8 @@ hymt_xml_failed(hymt_xml_t *x, hymt_error_t *err)
     }
 
     if (x->shift != 0 && hymt_xml_at(x) >= x->len) {
-        return hymt_fail(err, "XML: the text ends inside an element: an end tag"
-                         " is missing");
+        return hymt_fail(err, "XML: the text ends inside an element or tag: is"
+                         " an end tag missing?");
     }
 
     return hymt_fail(err, "XML, line %lu, column %lu: %s: send well-formed XML,"

@@ -484,7 +484,7 @@ hymt_email(const char *text, size_t at, size_t len)
         i--;
     }
 
-    for (dot = i; dot > n && p[dot] != '.'; dot--) { /* void */ }
+    for (dot = i - 1; dot > n && p[dot] != '.'; dot--) { /* void */ }
 
     return dot > n + 1 && i - dot > 2 ? i : 0;
 }

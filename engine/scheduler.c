@@ -1,5 +1,5 @@
 /*
- * scheduler.c - see scheduler.h.
+ * scheduler.c - see scheduler.h: the waiting line, slots, and ends.
  *
  * A running sequence lives in a slot, which owns its blocks.  When it ends its
  * memory is the owner's again at once, but the slot stays taken ("drains")
@@ -7,73 +7,14 @@
  * plans name slots, never sequences.
  */
 
-#include "scheduler.h"
+#include "scheduler_private.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 
-#define HYMT_SCHED_DEPTH      2
 #define HYMT_SCHED_MAX_BATCH  65536
-
-
-typedef struct {
-    hymt_seq_t          *seq;        /* NULL: free, or draining */
-    hymt_block_table_t   table;
-    uint32_t             in_flight;  /* open plans with rows of this slot */
-} hymt_slot_t;
-
-
-/* One sequence's part of an open plan, and where it stood before. */
-typedef struct {
-    uint32_t  slot;
-    uint32_t  n_done;
-    uint32_t  n_planned;
-    bool      sample;
-    bool      is_void;    /* built on a step that was aborted */
-} hymt_planned_t;
-
-
-typedef struct {
-    hymt_planned_t  *entry;   /* [max_batch] */
-    uint32_t         n;
-} hymt_plan_t;
-
-
-typedef struct {
-    hymt_seq_t  *first;
-    hymt_seq_t  *last;
-} hymt_seq_list_t;
-
-
-struct hymt_sched_s {
-    hymt_sched_params_t   params;
-    hymt_kv_pool_t        pool;
-
-    hymt_slot_t          *slots;       /* [max_batch] */
-    uint32_t             *free_slots;  /* [max_batch], a stack */
-    uint32_t              n_free_slots;
-
-    uint32_t             *order;       /* [max_batch], running slots by age */
-    uint32_t              n_order;
-
-    hymt_seq_list_t       waiting;
-    uint32_t              n_waiting;
-    bool                  cancels;     /* among those waiting, maybe */
-    hymt_seq_list_t       news;
-
-    hymt_plan_t           plans[HYMT_SCHED_DEPTH];
-    uint32_t              oldest;
-    uint32_t              n_open;
-    uint64_t              n_plans;
-
-    hymt_batch_seq_t     *seqs;        /* [max_batch], of the last plan */
-    uint32_t             *prefill;     /* [max_batch], slots with prompt left */
-    uint32_t             *take;        /* [max_batch], rows for each of those */
-
-    uint32_t             *stop;        /* [n_stop] */
-};
 
 
 static hymt_status_t hymt_sched_check(const hymt_sched_params_t *params,
@@ -85,25 +26,6 @@ static void hymt_sched_drop_waiting(hymt_sched_t *sched);
 static void hymt_sched_drop(hymt_sched_t *sched, hymt_seq_t *seq);
 static void hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin,
     void *data);
-static void hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch);
-static void hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch);
-static void hymt_sched_share(hymt_sched_t *sched, uint32_t n,
-    uint32_t budget);
-static void hymt_sched_plan_rows(hymt_sched_t *sched, uint32_t slot,
-    uint32_t n_rows, hymt_batch_t *batch);
-
-static void hymt_sched_rewind(hymt_sched_t *sched, const hymt_plan_t *plan);
-static void hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq,
-    uint32_t token);
-static void hymt_sched_close(hymt_sched_t *sched, const hymt_plan_t *plan);
-static bool hymt_sched_is_stop(const hymt_sched_t *sched,
-    const hymt_seq_t *seq, uint32_t token);
-
-static void hymt_sched_end(hymt_sched_t *sched, hymt_seq_t *seq,
-    hymt_finish_t finish);
-static void hymt_sched_compact(hymt_sched_t *sched);
-static void hymt_sched_free_slot(hymt_sched_t *sched, uint32_t slot);
-static void hymt_sched_tell(hymt_sched_t *sched, hymt_seq_t *seq);
 
 static bool hymt_seq_is_canceled(const hymt_seq_t *seq);
 static void hymt_seq_list_push(hymt_seq_list_t *list, hymt_seq_t *seq);
@@ -339,8 +261,7 @@ hymt_sched_plan(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data,
 
     sched->n_open++;
 
-    hymt_sched_plan_decode(sched, batch);
-    hymt_sched_plan_prefill(sched, batch);
+    hymt_sched_fill(sched, batch);
 
     if (plan->n == 0) {
         sched->n_open--;
@@ -450,285 +371,6 @@ hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data)
 }
 
 
-static void
-hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch)
-{
-    uint32_t     i;
-    hymt_seq_t  *seq;
-
-    for (i = 0; i < sched->n_order; i++) {
-        seq = sched->slots[sched->order[i]].seq;
-
-        /* all may be asked for already, with the last ones in flight */
-
-        if (seq->n_done >= seq->n_prompt && seq->n_planned < seq->max_new) {
-            hymt_sched_plan_rows(sched, sched->order[i], 1, batch);
-        }
-    }
-}
-
-
-static void
-hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
-{
-    uint32_t     i, n, budget;
-    hymt_seq_t  *seq;
-
-    for (i = 0, n = 0; i < sched->n_order; i++) {
-        seq = sched->slots[sched->order[i]].seq;
-
-        if (seq->n_done < seq->n_prompt) {
-            sched->prefill[n++] = sched->order[i];
-        }
-    }
-
-    if (n == 0) {
-        return;
-    }
-
-    budget = batch->n_seqs ? sched->params.budget_mixed
-                           : sched->params.budget_prefill;
-    budget = hymt_min(budget, sched->params.max_rows - batch->n_rows);
-
-    hymt_sched_share(sched, n, budget);
-
-    for (i = 0; i < n; i++) {
-        if (sched->take[i] > 0) {
-            hymt_sched_plan_rows(sched, sched->prefill[i], sched->take[i],
-                                 batch);
-        }
-    }
-}
-
-
-/*
- * Shares the budget among the n prompts of prefill[], oldest first.  One that
- * wants more than half of the budget leaves half of what there is to those
- * behind it; what they do not need is dealt out again in the same order.  The
- * halves round up and down in turn, so that a budget of one row alternates.
- */
-static void
-hymt_sched_share(hymt_sched_t *sched, uint32_t n, uint32_t budget)
-{
-    uint32_t     i, want, left;
-    hymt_seq_t  *seq;
-
-    for (i = 0, left = budget; i < n; i++) {
-        seq = sched->slots[sched->prefill[i]].seq;
-        want = seq->n_prompt - seq->n_done;
-
-        if (i + 1 < n && want > budget / 2) {
-            want = hymt_min(want, (left + sched->n_plans % 2) / 2);
-        }
-
-        sched->take[i] = hymt_min(want, left);
-        left -= sched->take[i];
-    }
-
-    for (i = 0; i < n && left > 0; i++) {
-        seq = sched->slots[sched->prefill[i]].seq;
-        want = seq->n_prompt - seq->n_done - sched->take[i];
-        want = hymt_min(want, left);
-
-        sched->take[i] += want;
-        left -= want;
-    }
-}
-
-
-/* Puts the next n_rows rows of a slot into the batch and the newest plan. */
-static void
-hymt_sched_plan_rows(hymt_sched_t *sched, uint32_t slot, uint32_t n_rows,
-    hymt_batch_t *batch)
-{
-    hymt_seq_t        *seq;
-    hymt_slot_t       *s;
-    hymt_plan_t       *plan;
-    hymt_planned_t    *entry;
-    hymt_batch_seq_t  *row;
-
-    s = &sched->slots[slot];
-    seq = s->seq;
-    plan = &sched->plans[(sched->oldest + sched->n_open - 1)
-                         % sched->params.depth];
-    entry = &plan->entry[plan->n++];
-    row = &sched->seqs[batch->n_seqs++];
-
-    row->slot = slot;
-    row->n_rows = n_rows;
-    row->pos = seq->n_done;
-    row->blocks = s->table.block;
-    row->sample = seq->n_done + n_rows >= seq->n_prompt;
-    row->n_out = seq->n_planned;
-
-    if (seq->n_done < seq->n_prompt) {
-        row->tokens = &seq->prompt[seq->n_done];
-
-    } else if (seq->n_planned
-               <= atomic_load_explicit(&seq->n_out, memory_order_relaxed))
-    {
-        row->tokens = &seq->out[seq->n_planned - 1];
-
-    } else {
-        row->tokens = NULL;
-    }
-
-    /*
-     * With two steps in flight a sequence may be its owner's again while a step
-     * still carries a row of it; nothing must look at it then.
-     */
-
-    row->canceled = sched->params.depth == 1 ? &seq->canceled : NULL;
-
-    entry->slot = slot;
-    entry->n_done = seq->n_done;
-    entry->n_planned = seq->n_planned;
-    entry->sample = row->sample;
-    entry->is_void = false;
-
-    batch->n_rows += n_rows;
-    seq->n_done += n_rows;
-    seq->n_planned += row->sample;
-    s->in_flight++;
-}
-
-
-void
-hymt_sched_commit(hymt_sched_t *sched, const uint32_t *tokens)
-{
-    uint32_t         i;
-    hymt_plan_t     *plan;
-    hymt_seq_t      *seq;
-    hymt_planned_t  *entry;
-
-    if (sched->n_open == 0) {
-        return;
-    }
-
-    plan = &sched->plans[sched->oldest];
-    sched->oldest = (sched->oldest + 1) % sched->params.depth;
-    sched->n_open--;
-
-    if (tokens == NULL) {
-        hymt_sched_rewind(sched, plan);
-    }
-
-    for (i = 0; tokens != NULL && i < plan->n; i++) {
-        entry = &plan->entry[i];
-        seq = sched->slots[entry->slot].seq;
-
-        if (seq != NULL && entry->sample && !entry->is_void) {
-            hymt_sched_append(sched, seq, tokens[i]);
-        }
-    }
-
-    hymt_sched_compact(sched);
-    hymt_sched_close(sched, plan);
-}
-
-
-/*
- * The KV that an aborted step was to write is undefined: its sequences go back
- * to where they stood before it, and what a younger open plan has built on it
- * counts for nothing.
- */
-static void
-hymt_sched_rewind(hymt_sched_t *sched, const hymt_plan_t *plan)
-{
-    uint32_t         i, j, k;
-    hymt_seq_t      *seq;
-    hymt_plan_t     *younger;
-    hymt_planned_t  *entry;
-
-    for (i = 0; i < plan->n; i++) {
-        entry = &plan->entry[i];
-        seq = sched->slots[entry->slot].seq;
-
-        if (seq == NULL || entry->is_void) {
-            continue;
-        }
-
-        seq->n_done = entry->n_done;
-        seq->n_planned = entry->n_planned;
-
-        for (j = 0; j < sched->n_open; j++) {
-            younger = &sched->plans[(sched->oldest + j)
-                                    % sched->params.depth];
-
-            for (k = 0; k < younger->n; k++) {
-                if (younger->entry[k].slot == entry->slot) {
-                    younger->entry[k].is_void = true;
-                }
-            }
-        }
-    }
-}
-
-
-static void
-hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq, uint32_t token)
-{
-    uint32_t  n;
-
-    if (hymt_sched_is_stop(sched, seq, token)) {
-        hymt_sched_end(sched, seq, HYMT_FINISH_STOP);
-        return;
-    }
-
-    n = atomic_load_explicit(&seq->n_out, memory_order_relaxed);
-
-    seq->out[n] = token;
-    atomic_store_explicit(&seq->n_out, n + 1, memory_order_release);
-
-    if (n + 1 == seq->max_new) {
-        hymt_sched_end(sched, seq, HYMT_FINISH_LENGTH);
-        return;
-    }
-
-    hymt_sched_tell(sched, seq);
-}
-
-
-static bool
-hymt_sched_is_stop(const hymt_sched_t *sched, const hymt_seq_t *seq,
-    uint32_t token)
-{
-    uint32_t  i;
-
-    for (i = 0; i < sched->params.n_stop; i++) {
-        if (sched->stop[i] == token) {
-            return true;
-        }
-    }
-
-    for (i = 0; i < seq->n_stop; i++) {
-        if (seq->stop[i] == token) {
-            return true;
-        }
-    }
-
-    return false;
-}
-
-
-/* One step less in flight for each slot of the plan; drained ones are free. */
-static void
-hymt_sched_close(hymt_sched_t *sched, const hymt_plan_t *plan)
-{
-    uint32_t      i;
-    hymt_slot_t  *s;
-
-    for (i = 0; i < plan->n; i++) {
-        s = &sched->slots[plan->entry[i].slot];
-        s->in_flight--;
-
-        if (s->seq == NULL && s->in_flight == 0) {
-            hymt_sched_free_slot(sched, plan->entry[i].slot);
-        }
-    }
-}
-
-
 hymt_seq_t *
 hymt_sched_news(hymt_sched_t *sched)
 {
@@ -792,11 +434,7 @@ hymt_sched_blocks_used(const hymt_sched_t *sched)
 }
 
 
-/*
- * Takes a running sequence out of its slot.  The slot stays in order[] until
- * hymt_sched_compact(), so that loops over it may call this.
- */
-static void
+void
 hymt_sched_end(hymt_sched_t *sched, hymt_seq_t *seq, hymt_finish_t finish)
 {
     sched->slots[seq->slot].seq = NULL;
@@ -805,8 +443,7 @@ hymt_sched_end(hymt_sched_t *sched, hymt_seq_t *seq, hymt_finish_t finish)
 }
 
 
-/* Drops the slots of ended sequences from order[], and frees idle ones. */
-static void
+void
 hymt_sched_compact(hymt_sched_t *sched)
 {
     uint32_t  i, n, slot;
@@ -826,7 +463,7 @@ hymt_sched_compact(hymt_sched_t *sched)
 }
 
 
-static void
+void
 hymt_sched_free_slot(hymt_sched_t *sched, uint32_t slot)
 {
     hymt_kv_release(&sched->pool, &sched->slots[slot].table);
@@ -834,7 +471,7 @@ hymt_sched_free_slot(hymt_sched_t *sched, uint32_t slot)
 }
 
 
-static void
+void
 hymt_sched_tell(hymt_sched_t *sched, hymt_seq_t *seq)
 {
     if (!seq->in_news) {

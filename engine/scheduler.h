@@ -85,7 +85,7 @@ typedef struct hymt_seq_s {
     /* engine.c: is in the outbox, has ended (one word: one decision) */
     _Atomic uint32_t  notified;
 
-    /* scheduler.c */
+    /* scheduler*.c */
     struct hymt_seq_s  *next;       /* in the waiting line, or in the news */
     uint32_t            slot;
     uint32_t            n_done;     /* rows planned; position of the next */

@@ -125,6 +125,7 @@ hymt_host_deadlines(hymt_host_t *host)
 void
 hymt_host_publish(hymt_host_t *host)
 {
+    uint32_t                    i;
     hymt_host_info_t            info;
     const hymt_engine_stats_t  *stats;
 
@@ -141,13 +142,31 @@ hymt_host_publish(hymt_host_t *host)
         hymt_copy(context);
         hymt_copy(steps);
         hymt_copy(step_ns);
+        hymt_copy(step_max_ns);
+        hymt_copy(step_seqs);
         hymt_copy(rows_prefill);
         hymt_copy(rows_decode);
         hymt_copy(bytes_weights);
         hymt_copy(bytes_kv);
         hymt_copy(bytes_other);
         hymt_copy(progress_ns);
+
+        for (i = 0; i < HYMT_BUCKETS; i++) {
+            hymt_copy(step_count[i]);
+            hymt_copy(batch_count[i]);
+        }
     }
+
+    info.turn_ns = hymt_now_ns();
+
+    if (host->first == NULL) {
+        host->work_ns = 0;
+
+    } else if (host->work_ns == 0) {
+        host->work_ns = info.turn_ns;
+    }
+
+    info.work_ns = host->work_ns;
 
     info.state = host->state;
     info.waiting += host->n_waiting;

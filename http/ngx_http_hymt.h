@@ -20,8 +20,10 @@
  *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
  *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
- *   ngx_http_hymt_status.c   hymt_status
- *   ngx_http_hymt_variables.c  $hymt_api_key
+ *   ngx_http_hymt_metrics.c  counting, in shared memory
+ *   ngx_http_hymt_status.c   hymt_status: JSON, ready, live
+ *   ngx_http_hymt_prometheus.c  and its metrics
+ *   ngx_http_hymt_variables.c  $hymt_...
  */
 
 
@@ -37,13 +39,13 @@
 #include "document.h"
 #include "glossary.h"
 #include "host.h"
+#include "ngx_http_hymt_metrics.h"
 
 #include <jansson.h>
 
 
 #define NGX_HTTP_HYMT_MAX_MODELS     16
 #define NGX_HTTP_HYMT_NO_LANG        (-2)
-#define NGX_HTTP_HYMT_LOOP_BUCKETS   12
 #define NGX_HTTP_HYMT_MAX_GROUPS     64
 
 /* bodies and answers up to this size are handled on the event loop */
@@ -125,41 +127,12 @@ typedef struct {
     size_t                      size;
     int                         host_fd;
 
+    ngx_http_hymt_stats_t      *stats;     /* in the zone */
+
     /* of this process */
     ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
     unsigned                    held:1;    /* jobs wait for its next engine */
 } ngx_http_hymt_model_t;
-
-
-/*
- * Counters in shared memory, which survive a reload.  All only grow, but for
- * `buffers`, which each worker keeps right for itself.
- */
-
-typedef struct {
-    ngx_atomic_t                requests;
-    ngx_atomic_t                texts;
-    ngx_atomic_t                answered;      /* 200 */
-    ngx_atomic_t                refused;       /* 4xx but 429 */
-    ngx_atomic_t                rejected;      /* 429 and 503 */
-    ngx_atomic_t                failed;        /* 500 */
-    ngx_atomic_t                timeouts;      /* 504 */
-    ngx_atomic_t                canceled;      /* the client went away */
-    ngx_atomic_t                resubmitted;
-    ngx_atomic_t                tokens_in;
-    ngx_atomic_t                tokens_out;
-    ngx_atomic_t                characters;    /* DeepL's: of texts answered */
-
-    /*
-     * Thread CPU time of the event loop between two returns to the kernel:
-     * bucket i counts those up to ngx_http_hymt_loop_us[i], the last one the
-     * rest.
-     */
-    ngx_atomic_t                loop[NGX_HTTP_HYMT_LOOP_BUCKETS];
-    ngx_atomic_t                loop_max;      /* us */
-
-    ngx_atomic_t                buffers[HYMT_MAX_LANES];   /* bytes */
-} ngx_http_hymt_counters_t;
 
 
 /* hymt_engine_worker */
@@ -188,6 +161,7 @@ struct ngx_http_hymt_main_conf_s {
     ngx_array_t                 locations; /* ngx_http_hymt_loc_conf_t * */
     ngx_array_t                 glossaries;/* ngx_http_hymt_glossaries_t * */
     size_t                      buffers;   /* of one worker */
+    ngx_msec_t                  watchdog;  /* 0: off */
     ngx_shm_zone_t             *zone;
     ngx_cycle_t                *cycle;
     ngx_http_hymt_counters_t   *counters;
@@ -217,6 +191,8 @@ typedef struct {
     ngx_uint_t                  split;     /* hymt_split_t */
     size_t                      unit;      /* bytes of a unit */
     ngx_uint_t                  tags;      /* ngx_http_hymt_tags_e */
+    ngx_uint_t                  ratio;     /* percent: tokens out to in; 0 */
+    ngx_flag_t                  neighbours;
     ngx_array_t                *cors;      /* ngx_str_t: origins, or "*" */
     ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
     ngx_http_hymt_glossaries_t *glossaries;/* NULL: off */
@@ -226,7 +202,20 @@ typedef struct {
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
     hymt_sampling_t             values;
     unsigned                    seeded:1;
+
+    ngx_uint_t                  status;    /* ngx_http_hymt_status_e */
+    ngx_flag_t                  vllm;      /* its names, too */
 } ngx_http_hymt_loc_conf_t;
+
+
+/* What hymt_status shows. */
+
+typedef enum {
+    NGX_HTTP_HYMT_STATUS_JSON = 0,
+    NGX_HTTP_HYMT_STATUS_PROMETHEUS,
+    NGX_HTTP_HYMT_STATUS_READY,
+    NGX_HTTP_HYMT_STATUS_LIVE
+} ngx_http_hymt_status_e;
 
 
 /* Tags inside of a sentence. */
@@ -278,6 +267,7 @@ typedef struct {
     /* what detection found, where it was asked */
     int32_t                     detected;  /* language, or HYMT_LANG_NONE */
     double                      confidence;
+    unsigned                    too_short:1;  /* to trust the detection */
 
     ngx_http_hymt_call_t       *call;
     hymt_document_t            *doc;
@@ -381,6 +371,30 @@ struct ngx_http_hymt_api_s {
 
 
 /*
+ * The module's ctx, in the request's pool.  It outlives the call: the access
+ * log, which comes after the request's cleanup, asks it.
+ */
+
+typedef struct {
+    ngx_http_hymt_call_t       *call;      /* NULL: gone */
+    ngx_http_hymt_model_t      *model;
+    const char                 *finish;    /* NULL: nothing was asked */
+    ngx_int_t                   src;       /* or HYMT_LANG_NONE */
+    ngx_int_t                   tgt;
+    ngx_uint_t                  tokens_in;
+    ngx_uint_t                  tokens_out;
+    ngx_uint_t                  batch;
+    uint32_t                    worst;     /* hymt_finish_t */
+    uint64_t                    queue_ns;
+    uint64_t                    first_ns;
+    uint64_t                    compute_ns;
+    unsigned                    asked:1;   /* there are texts */
+    unsigned                    timed:1;   /* the engine had one */
+    unsigned                    mixed:1;   /* sources differ */
+} ngx_http_hymt_ctx_t;
+
+
+/*
  * A request's work, outside of its pool: a task in another thread may still
  * hold it when the client has gone.  `r` is then NULL and the task's end frees
  * it; in any other case the request's cleanup does.
@@ -388,8 +402,10 @@ struct ngx_http_hymt_api_s {
 
 struct ngx_http_hymt_call_s {
     ngx_http_request_t         *r;
+    ngx_http_hymt_ctx_t        *ctx;       /* while there is r */
     ngx_http_hymt_model_t      *model;
     ngx_http_hymt_loc_conf_t   *conf;
+    ngx_uint_t                  api;       /* its number, for counters */
     ngx_http_hymt_endpoint_t   *endpoint;  /* NULL until it is found */
     ngx_thread_pool_t          *pool;
     ngx_log_t                  *log;       /* the connection's */
@@ -440,7 +456,14 @@ struct ngx_http_hymt_call_s {
     ngx_http_hymt_suspect_t    *suspects;  /* malloc'ed, [window] */
     ngx_uint_t                  n_suspects;
     ngx_msec_t                  start;     /* body read, ngx_current_msec */
-    uint64_t                    deadline;  /* hymt_now_ns() clock */
+    uint64_t                    start_ns;  /* the same, hymt_now_ns() clock */
+    uint64_t                    deadline;
+
+    /* since start_ns, by the jobs that are done; end_ns 0: none is */
+    uint64_t                    queue_ns;  /* to the first step of any */
+    uint64_t                    first_ns;  /* to the first token */
+    uint64_t                    end_ns;    /* to the last result */
+    ngx_uint_t                  batch;     /* most sequences in a step */
 
     /* the answer: malloc'ed, handed to the request's pool to free */
     char                       *answer;
@@ -465,6 +488,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    waits:1;   /* there, for another's suspect */
     unsigned                    ended:1;   /* of no interest to the engine */
     unsigned                    answered:1;
+    unsigned                    counted:1;
 };
 
 
@@ -557,6 +581,10 @@ void ngx_http_hymt_pass_on(void);
 /* what this process knows of the model's engine; false: nothing to ask */
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
     hymt_host_info_t *info);
+
+/* whether it is READY and does nothing about its work: hymt_watchdog */
+ngx_uint_t ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
+    const hymt_host_info_t *info);
 uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
 
 
@@ -689,7 +717,7 @@ ngx_int_t ngx_http_hymt_session_context(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_session_add(ngx_http_hymt_call_t *call);
 
 
-/* ngx_http_hymt_progress.c: on the event loop; of a stream, which has one item */
+/* ngx_http_hymt_progress.c: on the event loop; a stream has one item */
 
 void ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job);
 
@@ -749,8 +777,6 @@ ngx_int_t ngx_http_hymt_handler(ngx_http_request_t *r);
 void ngx_http_hymt_answer(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
     ngx_http_hymt_failure_t *f);
-void ngx_http_hymt_count(ngx_uint_t status);
-void ngx_http_hymt_count_tokens(ngx_http_hymt_call_t *call);
 ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
     const char *value);
 
@@ -758,6 +784,43 @@ ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
 /* the first header of a name, which is in lower case; NULL without one */
 ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
     ngx_str_t *name);
+
+
+/* the request's call, NULL where it has none any more */
+ngx_http_hymt_call_t *ngx_http_hymt_call(ngx_http_request_t *r);
+
+
+/* ngx_http_hymt_metrics.c */
+
+/* for a new configuration: the models find their figures in the zone */
+void ngx_http_hymt_stats_init(ngx_http_hymt_main_conf_t *hmcf);
+
+/*
+ * Once for each call, when its answer is known: its status and, where it is a
+ * failure, the code; else its texts.  What it knows goes to call->ctx, too.
+ */
+void ngx_http_hymt_count(ngx_http_hymt_call_t *call, ngx_uint_t status,
+    const char *code);
+
+/* one that is over and was not counted */
+void ngx_http_hymt_count_gone(ngx_http_hymt_call_t *call);
+
+void ngx_http_hymt_count_admitted(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_count_resubmitted(ngx_http_hymt_call_t *call);
+
+/* takes a result's times */
+void ngx_http_hymt_measure(ngx_http_hymt_call_t *call,
+    const hymt_result_t *result);
+
+/* what the engine has done since *last is added to the zone's figures */
+void ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last);
+
+
+/* ngx_http_hymt_prometheus.c */
+
+void ngx_http_hymt_prometheus(ngx_http_request_t *r,
+    ngx_http_hymt_main_conf_t *hmcf, ngx_uint_t vllm,
+    ngx_http_hymt_text_t *out);
 
 
 /* ngx_http_hymt_variables.c */
@@ -768,6 +831,10 @@ ngx_int_t ngx_http_hymt_add_variables(ngx_conf_t *cf);
 /* ngx_http_hymt_status.c */
 
 ngx_int_t ngx_http_hymt_status_handler(ngx_http_request_t *r);
+
+/* "loading", "ready", "stuck" ... */
+const char *ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
+    const hymt_host_info_t *info);
 
 
 #endif /* _NGX_HTTP_HYMT_H_INCLUDED_ */

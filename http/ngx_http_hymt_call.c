@@ -59,12 +59,18 @@ ngx_http_hymt_call_t *
 ngx_http_hymt_call_create(ngx_http_request_t *r)
 {
     ngx_http_cleanup_t         *cln;
+    ngx_http_hymt_ctx_t        *ctx;
     ngx_http_hymt_call_t       *call;
     ngx_http_hymt_loc_conf_t   *hlcf;
     ngx_http_hymt_main_conf_t  *hmcf;
 
     cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = ngx_pcalloc(r->pool, sizeof(ngx_http_hymt_ctx_t));
+    if (ctx == NULL) {
         return NULL;
     }
 
@@ -81,6 +87,18 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
     call->conf = hlcf;
     call->pool = hmcf->pool;
     call->model = hlcf->model;
+    call->ctx = ctx;
+
+    while (call->api < NGX_HTTP_HYMT_MAX_APIS - 1
+           && ngx_http_hymt_apis[call->api] != hlcf->api)
+    {
+        call->api++;
+    }
+
+    ctx->call = call;
+    ctx->model = hlcf->model;
+    ctx->src = HYMT_LANG_NONE;
+    ctx->tgt = HYMT_LANG_NONE;
     call->log = r->connection->log;
 
     call->timer.handler = ngx_http_hymt_call_timeout;
@@ -258,7 +276,8 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
                               ^ (uint64_t) ngx_random();
 
     call->start = ngx_current_msec;
-    call->deadline = hymt_now_ns() + (uint64_t) wait * 1000000;
+    call->start_ns = hymt_now_ns();
+    call->deadline = call->start_ns + (uint64_t) wait * 1000000;
 
     if (call->endpoint->engine
         && ngx_http_hymt_engine_info(call->model, &info)
@@ -336,8 +355,7 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
-    (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->texts,
-                                call->n_items);
+    ngx_http_hymt_count_admitted(call);
 
     ngx_http_hymt_enlist(call);
 
@@ -718,6 +736,8 @@ ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
     item->first_ns = ngx_max(item->first_ns, result->first_ns);
     item->total_ns = ngx_max(item->total_ns, result->total_ns);
 
+    ngx_http_hymt_measure(call, result);
+
     if (result->code != HYMT_RESULT_OK) {
         job->item = NULL;
         ngx_http_hymt_judge(item, result);
@@ -1061,12 +1081,12 @@ ngx_http_hymt_call_cleanup(void *data)
 {
     ngx_http_hymt_call_t *call = data;
 
-    if (!call->answered && call->start) {
-        (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->canceled, 1);
-    }
+    ngx_http_hymt_count_gone(call);
 
     ngx_http_hymt_call_close(call);
 
+    call->ctx->call = NULL;
+    call->ctx = NULL;
     call->r = NULL;
     call->log = ngx_cycle->log;
 

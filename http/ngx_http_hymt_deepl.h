@@ -5,8 +5,7 @@
 
 
 /*
- * What the files of DeepL's API share: ngx_http_hymt_deepl.c has its endpoints
- * and all but glossaries, which ngx_http_hymt_glossary.c has.  Any thread.
+ * What the files of DeepL's API share.  Any thread.
  */
 
 
@@ -25,16 +24,25 @@
 /* ngx_http_hymt_params(), where a type without a body says nothing */
 json_t *ngx_http_hymt_deepl_params(ngx_http_hymt_call_t *call);
 
+/* which of values it is; NGX_DECLINED: absent, null or empty */
+ngx_int_t ngx_http_hymt_deepl_one_of(ngx_http_hymt_call_t *call,
+    const char *name, const char **values, ngx_uint_t *found);
+
+/* fails: NGX_ERROR */
+ngx_int_t ngx_http_hymt_deepl_missing(ngx_http_hymt_call_t *call,
+    const char *name);
+
+
+/* ngx_http_hymt_deepl_lang.c */
+
+void ngx_http_hymt_deepl_languages(ngx_http_hymt_call_t *call);
+
 /*
  * A parameter that is a language of the model, in any of DeepL's forms.
  * NGX_OK; NGX_DECLINED: absent, null or empty; NGX_ERROR: failure is set.
  */
 ngx_int_t ngx_http_hymt_deepl_lang(ngx_http_hymt_call_t *call,
     const char *name, int32_t *lang);
-
-/* fails: NGX_ERROR */
-ngx_int_t ngx_http_hymt_deepl_missing(ngx_http_hymt_call_t *call,
-    const char *name);
 
 /* the language without its script or region, which DeepL does not tell apart
    in sources and glossaries */

@@ -10,8 +10,8 @@
  *
  * Whatever was being computed may have been the cause: those units are suspects
  * and, of each worker, one at a time is in the engine, so that a guilty one
- * takes none of the others along.  A unit that was being computed at two ends is
- * not tried again.  Those that only waited are no suspects.
+ * takes none of the others along.  A unit that was being computed at two ends
+ * is not tried again.  Those that only waited are no suspects.
  */
 
 
@@ -152,14 +152,14 @@ ngx_http_hymt_again(ngx_http_hymt_call_t *call, ngx_uint_t sent)
                            call->model->name.data);
 
     } else if (call->running == 0 && call->failure.status == 0) {
-        (void) ngx_atomic_fetch_add(&ngx_http_hymt_counters()->resubmitted, 1);
+        ngx_http_hymt_count_resubmitted(call);
     }
 
     ngx_post_event(&call->run, &ngx_posted_events);
 }
 
 
-/* Whether a job may go to the engine now, or has to wait for another suspect. */
+/* Whether a job may go to the engine now, or waits for another suspect. */
 ngx_uint_t
 ngx_http_hymt_may_run(ngx_http_hymt_job_t *job)
 {

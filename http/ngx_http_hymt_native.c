@@ -737,6 +737,7 @@ static json_t *
 ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
 {
     json_t                *root, *texts, *reasons, *errors, *sources;
+    json_t                *detections;
     int32_t                src;
     uint64_t               queue, first, total, in, out;
     ngx_uint_t             i, failed;
@@ -746,6 +747,7 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     reasons = json_array();
     errors = json_array();
     sources = json_array();
+    detections = json_array();
 
     queue = first = total = in = out = 0;
     failed = 0;
@@ -764,6 +766,10 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
                          : json_pack("{s:s, s:s}",
                                      "code", item->failure->code,
                                      "message", item->failure->message));
+        (void) json_array_append_new(detections,
+                         json_pack("{s:f, s:b}",
+                                   "confidence", item->confidence,
+                                   "too_short", (int) item->too_short));
         (void) json_array_append_new(sources, src == HYMT_LANG_NONE
                          ? json_null() : json_string(hymt_langs[src].code));
 
@@ -785,6 +791,8 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     if (call->detect) {
         (void) json_object_set(root, "src_lang", call->array ? sources
                                : json_array_get(sources, 0));
+        (void) json_object_set(root, "detection", call->array ? detections
+                               : json_array_get(detections, 0));
 
     } else if (call->job.src != HYMT_LANG_NONE) {
         (void) json_object_set_new(root, "src_lang",
@@ -818,7 +826,8 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     if (json_array_size(texts) != call->n_items
         || json_array_size(reasons) != call->n_items
         || json_array_size(errors) != call->n_items
-        || json_array_size(sources) != call->n_items)
+        || json_array_size(sources) != call->n_items
+        || json_array_size(detections) != call->n_items)
     {
         json_decref(root);
         root = NULL;
@@ -828,6 +837,7 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     json_decref(reasons);
     json_decref(errors);
     json_decref(sources);
+    json_decref(detections);
 
     return root;
 }

@@ -160,6 +160,8 @@ ngx_http_hymt_defaults(ngx_http_hymt_call_t *call)
     call->job.tgt = hlcf->target == NGX_HTTP_HYMT_NO_LANG ? HYMT_LANG_NONE
                                                          : hlcf->target;
 
+    call->job.max_ratio = (float) hlcf->ratio / 100;
+
     call->document.split = hlcf->split;
     call->document.unit_bytes = hlcf->unit;
 }
@@ -279,6 +281,8 @@ ngx_http_hymt_prepare(ngx_http_hymt_call_t *call)
 
     params = call->document;
     params.tgt = call->job.tgt;
+    params.neighbours = call->conf->neighbours
+                        && ngx_http_hymt_has(call, HYMT_FEATURE_CONTEXT);
     params.tags_by_model = call->conf->tags == NGX_HTTP_HYMT_TAGS_MODEL
                            && ngx_http_hymt_has(call, HYMT_FEATURE_FORMATTED);
 
@@ -413,6 +417,8 @@ ngx_http_hymt_detect(ngx_http_hymt_call_t *call)
         hymt_detect(item->text, item->len,
                     call->document.format != HYMT_FORMAT_TEXT,
                     call->model->params.languages, &d);
+
+        item->too_short = d.too_short;
 
         if (d.n == 0) {
             continue;

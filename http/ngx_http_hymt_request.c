@@ -83,7 +83,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_set_ctx(r, call, ngx_http_hymt_module);
+    ngx_http_set_ctx(r, call->ctx, ngx_http_hymt_module);
 
     rc = ngx_http_hymt_cors(r, hlcf);
     if (rc != NGX_DECLINED) {
@@ -656,7 +656,7 @@ ngx_http_hymt_body_handler(ngx_http_request_t *r)
 {
     ngx_http_hymt_call_t  *call;
 
-    call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+    call = ngx_http_hymt_call(r);
 
     ngx_http_hymt_read_body(r, call);
 }
@@ -667,7 +667,7 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 {
     ngx_http_hymt_call_t  *call;
 
-    call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+    call = ngx_http_hymt_call(r);
 
     if (call == NULL) {
 
@@ -923,7 +923,7 @@ ngx_http_hymt_answer(ngx_http_hymt_call_t *call)
 
     r = call->r;
 
-    ngx_http_hymt_count_tokens(call);
+    ngx_http_hymt_count(call, call->status, NULL);
     ngx_http_hymt_call_close(call);
 
     /*
@@ -944,32 +944,9 @@ ngx_http_hymt_answer(ngx_http_hymt_call_t *call)
     cln->handler = ngx_http_hymt_free_answer;
     cln->data = answer;
 
-    ngx_http_hymt_count(call->status);
-
     ngx_http_finalize_request(r,
         ngx_http_hymt_send(r, call->status, call->content_type,
                            (u_char *) answer, call->answer_len));
-}
-
-
-void
-ngx_http_hymt_count_tokens(ngx_http_hymt_call_t *call)
-{
-    ngx_uint_t                 i, in, out;
-    ngx_http_hymt_counters_t  *counters;
-
-    counters = ngx_http_hymt_counters();
-
-    in = 0;
-    out = 0;
-
-    for (i = 0; i < call->n_items; i++) {
-        in += call->items[i].prompt_tokens;
-        out += call->items[i].completion_tokens;
-    }
-
-    (void) ngx_atomic_fetch_add(&counters->tokens_in, in);
-    (void) ngx_atomic_fetch_add(&counters->tokens_out, out);
 }
 
 
@@ -1073,7 +1050,7 @@ ngx_http_hymt_error(ngx_http_request_t *r, ngx_http_hymt_api_t *api,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_hymt_count(f->status);
+    ngx_http_hymt_count(ngx_http_hymt_call(r), f->status, f->code);
 
     level = (f->status == NGX_HTTP_INTERNAL_SERVER_ERROR) ? NGX_LOG_ERR
                                                           : NGX_LOG_INFO;
@@ -1185,7 +1162,7 @@ ngx_http_hymt_error_headers(ngx_http_request_t *r, ngx_uint_t status)
         { NGX_HTTP_HYMT_MULTIPART, "multipart/form-data" },
     };
 
-    call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+    call = ngx_http_hymt_call(r);
     p = value;
 
     switch (status) {
@@ -1294,43 +1271,12 @@ ngx_http_hymt_page(ngx_http_request_t *r, ngx_uint_t status)
 }
 
 
-void
-ngx_http_hymt_count(ngx_uint_t status)
+ngx_http_hymt_call_t *
+ngx_http_hymt_call(ngx_http_request_t *r)
 {
-    ngx_atomic_t              *counter;
-    ngx_http_hymt_counters_t  *counters;
+    ngx_http_hymt_ctx_t  *ctx;
 
-    counters = ngx_http_hymt_counters();
+    ctx = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
 
-    if (counters == NULL) {
-        return;
-    }
-
-    switch (status) {
-
-    case NGX_HTTP_OK:
-    case NGX_HTTP_CREATED:
-    case NGX_HTTP_NO_CONTENT:
-        counter = &counters->answered;
-        break;
-
-    case NGX_HTTP_TOO_MANY_REQUESTS:
-    case NGX_HTTP_SERVICE_UNAVAILABLE:
-        counter = &counters->rejected;
-        break;
-
-    case NGX_HTTP_GATEWAY_TIME_OUT:
-        counter = &counters->timeouts;
-        break;
-
-    case NGX_HTTP_INTERNAL_SERVER_ERROR:
-        counter = &counters->failed;
-        break;
-
-    default:
-        counter = &counters->refused;
-        break;
-    }
-
-    (void) ngx_atomic_fetch_add(counter, 1);
+    return ctx ? ctx->call : NULL;
 }

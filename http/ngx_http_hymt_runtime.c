@@ -19,6 +19,7 @@
 
 #define NGX_HTTP_HYMT_EVENTS_A_WAKE  64
 #define NGX_HTTP_HYMT_HOLD           50
+#define NGX_HTTP_HYMT_WATCH          500
 
 /* bytes of bodies that one turn of the event loop takes: some 0.2 ms */
 #define NGX_HTTP_HYMT_TURN           (128 * 1024)
@@ -58,6 +59,11 @@ typedef struct {
     ngx_event_t                      hold;    /* worker 0 leaves last */
     ngx_event_t                      resume;  /* worker 0: start engines */
     ngx_uint_t                       recycle; /* worker 0 leaves at once */
+
+    /* worker 0: its engines are looked at */
+    ngx_event_t                      watch;
+    hymt_host_info_t                 seen[NGX_HTTP_HYMT_MAX_MODELS];
+    unsigned                         stuck[NGX_HTTP_HYMT_MAX_MODELS];
 
     /* time between two returns to the kernel */
     ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
@@ -102,6 +108,9 @@ static ngx_uint_t ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt);
 static void ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt);
 static ngx_uint_t ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt,
     ngx_uint_t lane);
+static void ngx_http_hymt_watch(ngx_event_t *ev);
+static void ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
 static ngx_int_t ngx_http_hymt_process_events(ngx_cycle_t *cycle,
     ngx_msec_t timer, ngx_uint_t flags);
 static uint64_t ngx_http_hymt_cpu(void);
@@ -145,6 +154,8 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
             return NGX_ERROR;
         }
     }
+
+    ngx_http_hymt_stats_init(hmcf);
 
     ccf = (ngx_core_conf_t *) ngx_get_conf(hmcf->cycle->conf_ctx,
                                            ngx_core_module);
@@ -504,6 +515,13 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     rt->resume.log = cycle->log;
     rt->resume.cancelable = 1;
 
+    /* cancelable: it keeps nobody from leaving */
+
+    rt->watch.handler = ngx_http_hymt_watch;
+    rt->watch.data = rt->bell;
+    rt->watch.log = cycle->log;
+    rt->watch.cancelable = 1;
+
     ngx_http_hymt_runtime = rt;
 
     wait = 0;
@@ -542,6 +560,10 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     } else if (rt->lane == 0) {
         ngx_http_hymt_start_hosts(&rt->resume);
+    }
+
+    if (rt->lane == 0) {
+        ngx_add_timer(&rt->watch, NGX_HTTP_HYMT_WATCH);
     }
 
     rt->process_events = ngx_event_actions.process_events;
@@ -644,7 +666,10 @@ ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     if (hymt_host_start(&params, &rt->hosts[model->index], &err) != HYMT_OK) {
         ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
                       "hymt_model \"%V\": %s", &model->name, err.text);
+        return;
     }
+
+    (void) ngx_atomic_fetch_add(&model->stats->starts, 1);
 }
 
 
@@ -674,6 +699,8 @@ ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
             ngx_http_hymt_log_host(rt, models[i]);
             hymt_host_stop(rt->hosts[i]);
             rt->hosts[i] = NULL;
+
+            ngx_http_hymt_fold(models[i], &rt->seen[i]);
         }
     }
 
@@ -751,6 +778,16 @@ ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model, hymt_host_info_t *info)
     hymt_exchange_info(&model->exchange, info);
 
     return 1;
+}
+
+
+ngx_uint_t
+ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
+    const hymt_host_info_t *info)
+{
+    return hmcf->watchdog != 0
+           && hymt_exchange_stuck(info, hymt_now_ns(),
+                                  (uint64_t) hmcf->watchdog * 1000000);
 }
 
 
@@ -1203,7 +1240,7 @@ ngx_http_hymt_hold(ngx_event_t *ev)
     if (rt->lane != 0 && !ngx_http_hymt_present(rt, 0)) {
         ngx_http_hymt_orphans(rt);
 
-    } else if (rt->lane != 0 || ngx_http_hymt_others(rt)) {
+    } else if (rt->lane != 0 || (!rt->recycle && ngx_http_hymt_others(rt))) {
         ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
     }
 }
@@ -1259,6 +1296,64 @@ ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt, ngx_uint_t lane)
 }
 
 
+static void
+ngx_http_hymt_watch(ngx_event_t *ev)
+{
+    ngx_uint_t                i;
+    ngx_connection_t         *c;
+    ngx_http_hymt_model_t   **models;
+    ngx_http_hymt_runtime_t  *rt;
+
+    c = ev->data;
+    rt = c->data;
+    models = rt->conf->models.elts;
+
+    for (i = 0; i < rt->conf->models.nelts; i++) {
+        if (rt->hosts[i] != NULL) {
+            ngx_http_hymt_watch_model(rt, models[i]);
+        }
+    }
+
+    ngx_add_timer(ev, NGX_HTTP_HYMT_WATCH);
+}
+
+
+/* Says once that an engine is stuck, and that it is not any more. */
+static void
+ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model)
+{
+    ngx_uint_t         i, stuck;
+    hymt_host_info_t  *info;
+
+    i = model->index;
+    info = &rt->seen[i];
+
+    ngx_http_hymt_fold(model, info);
+
+    stuck = ngx_http_hymt_stuck(rt->conf, info);
+
+    if (stuck == rt->stuck[i]) {
+        return;
+    }
+
+    rt->stuck[i] = stuck;
+
+    if (!stuck) {
+        ngx_log_error(NGX_LOG_NOTICE, rt->cycle->log, 0,
+                      "hymt \"%V\": the engine goes on", &model->name);
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, rt->cycle->log, 0,
+                  "hymt \"%V\": the engine is stuck: %uD sequences run and"
+                  " %uD wait, and no step has ended for %M ms beyond the"
+                  " longest one of %uL ms", &model->name, info->running,
+                  info->waiting, rt->conf->watchdog,
+                  info->step_max_ns / 1000000);
+}
+
+
 /*
  * Stands before the event method's own function and measures the thread's CPU
  * time since it was last called: what the handlers of one turn took, together.
@@ -1267,7 +1362,7 @@ static ngx_int_t
 ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     ngx_uint_t flags)
 {
-    uint64_t                   now, us;
+    uint64_t                   now, ns, us;
     ngx_uint_t                 i;
     ngx_http_hymt_runtime_t   *rt;
     ngx_http_hymt_counters_t  *counters;
@@ -1276,7 +1371,8 @@ ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     counters = rt->conf->counters;
 
     now = ngx_http_hymt_cpu();
-    us = (now - rt->cpu) / 1000;
+    ns = now - rt->cpu;
+    us = ns / 1000;
     rt->cpu = now;
     rt->turn = 0;
 
@@ -1287,6 +1383,7 @@ ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     }
 
     (void) ngx_atomic_fetch_add(&counters->loop[i], 1);
+    (void) ngx_atomic_fetch_add(&counters->loop_ns, ns);
 
     if (us > counters->loop_max) {
         counters->loop_max = us;

@@ -9,6 +9,11 @@
 #include <jansson.h>
 
 
+static ngx_uint_t ngx_http_hymt_status_ready(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_text_t *out);
+static void ngx_http_hymt_status_text(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_text_t *out);
+static void ngx_http_hymt_status_free(void *data);
 static json_t *ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf);
 static json_t *ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf);
 static json_t *ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
@@ -17,19 +22,26 @@ static json_t *ngx_http_hymt_status_languages(hymt_lang_set_t set);
 static json_t *ngx_http_hymt_status_counters(ngx_http_hymt_counters_t *c);
 static json_t *ngx_http_hymt_status_buffers(ngx_http_hymt_main_conf_t *hmcf);
 static json_t *ngx_http_hymt_status_loop(ngx_http_hymt_counters_t *c);
-static const char *ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
-    uint32_t state);
+
+
+static ngx_str_t  ngx_http_hymt_status_types[] = {
+    ngx_string("application/json"),
+    ngx_string("text/plain; version=0.0.4; charset=utf-8"),
+    ngx_string("text/plain"),
+    ngx_string("text/plain")
+};
 
 
 ngx_int_t
 ngx_http_hymt_status_handler(ngx_http_request_t *r)
 {
-    char                       *text;
-    size_t                      len;
-    json_t                     *root;
     ngx_int_t                   rc;
     ngx_buf_t                  *b;
+    ngx_uint_t                  status;
     ngx_chain_t                 out;
+    ngx_pool_cleanup_t         *cln;
+    ngx_http_hymt_text_t        text;
+    ngx_http_hymt_loc_conf_t   *hlcf;
     ngx_http_hymt_main_conf_t  *hmcf;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
@@ -44,39 +56,53 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
     }
 
     hmcf = ngx_http_get_module_main_conf(r, ngx_http_hymt_module);
+    hlcf = ngx_http_get_module_loc_conf(r, ngx_http_hymt_module);
 
-    root = ngx_http_hymt_status_json(hmcf);
-    text = root ? json_dumps(root, JSON_INDENT(2)|JSON_REAL_PRECISION(9))
-                : NULL;
-    json_decref(root);
+    b = ngx_calloc_buf(r->pool);
+    cln = ngx_pool_cleanup_add(r->pool, 0);
 
-    if (text == NULL) {
+    if (b == NULL || cln == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    len = ngx_strlen(text);
+    ngx_memzero(&text, sizeof(ngx_http_hymt_text_t));
+    status = NGX_HTTP_OK;
 
-    b = ngx_create_temp_buf(r->pool, len + 1);
+    switch (hlcf->status) {
 
-    if (b == NULL) {
-        free(text);
+    case NGX_HTTP_HYMT_STATUS_PROMETHEUS:
+        ngx_http_hymt_prometheus(r, hmcf, hlcf->vllm, &text);
+        break;
+
+    case NGX_HTTP_HYMT_STATUS_READY:
+        status = ngx_http_hymt_status_ready(hmcf, &text);
+        break;
+
+    case NGX_HTTP_HYMT_STATUS_LIVE:
+        ngx_http_hymt_append(&text, "live\n", 5);
+        break;
+
+    default:
+        ngx_http_hymt_status_text(hmcf, &text);
+        break;
+    }
+
+    cln->handler = ngx_http_hymt_status_free;
+    cln->data = text.data;
+
+    if (text.failed || text.len == 0
+        || ngx_http_hymt_header(r, "Cache-Control", "no-store") != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    b->last = ngx_cpymem(b->last, text, len);
-    *b->last++ = '\n';
-
-    free(text);
-
-    if (ngx_http_hymt_header(r, "Cache-Control", "no-store") != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    r->headers_out.status = NGX_HTTP_OK;
-    ngx_str_set(&r->headers_out.content_type, "application/json");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.status = status;
+    r->headers_out.content_type = ngx_http_hymt_status_types[hlcf->status];
+    r->headers_out.content_type_len =
+                             strcspn((char *) r->headers_out.content_type.data,
+                                     ";");
     r->headers_out.content_type_lowcase = NULL;
-    r->headers_out.content_length_n = b->last - b->pos;
+    r->headers_out.content_length_n = text.len;
 
     rc = ngx_http_send_header(r);
 
@@ -84,6 +110,9 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
         return rc;
     }
 
+    b->pos = (u_char *) text.data;
+    b->last = b->pos + text.len;
+    b->memory = 1;
     b->last_buf = (r == r->main) ? 1 : 0;
     b->last_in_chain = 1;
 
@@ -91,6 +120,86 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
     out.next = NULL;
 
     return ngx_http_output_filter(r, &out);
+}
+
+
+/* Whether this worker translates now: 200, or 503 with what is missing. */
+static ngx_uint_t
+ngx_http_hymt_status_ready(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_text_t *out)
+{
+    ngx_uint_t               i;
+    const char              *state;
+    hymt_host_info_t         info;
+    ngx_http_hymt_model_t  **models;
+
+    if (ngx_exiting || ngx_quit || ngx_terminate) {
+        ngx_http_hymt_append(out, "draining\n", 9);
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    models = hmcf->models.elts;
+
+    for (i = 0; i < hmcf->models.nelts; i++) {
+
+        if (!models[i]->used) {
+            continue;
+        }
+
+        ngx_memzero(&info, sizeof(hymt_host_info_t));
+
+        state = ngx_http_hymt_engine_info(models[i], &info)
+                ? ngx_http_hymt_state(hmcf, &info) : "unavailable";
+
+        if (ngx_strcmp(state, "ready") == 0) {
+            continue;
+        }
+
+        ngx_http_hymt_append(out, (char *) models[i]->name.data,
+                             models[i]->name.len);
+        ngx_http_hymt_append(out, ": ", 2);
+        ngx_http_hymt_append(out, state, ngx_strlen(state));
+        ngx_http_hymt_append(out, "\n", 1);
+    }
+
+    if (out->len) {
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    ngx_http_hymt_append(out, "ready\n", 6);
+
+    return NGX_HTTP_OK;
+}
+
+
+static void
+ngx_http_hymt_status_text(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_http_hymt_text_t *out)
+{
+    char    *text;
+    json_t  *root;
+
+    root = ngx_http_hymt_status_json(hmcf);
+    text = root ? json_dumps(root, JSON_INDENT(2)|JSON_REAL_PRECISION(9))
+                : NULL;
+    json_decref(root);
+
+    if (text == NULL) {
+        out->failed = 1;
+        return;
+    }
+
+    ngx_http_hymt_append(out, text, ngx_strlen(text));
+    ngx_http_hymt_append(out, "\n", 1);
+
+    free(text);
+}
+
+
+static void
+ngx_http_hymt_status_free(void *data)
+{
+    free(data);
 }
 
 
@@ -109,7 +218,8 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
     for (i = 0; i < hmcf->models.nelts; i++) {
         if (model[i]->used) {
             (void) json_array_append_new(models,
-                                  ngx_http_hymt_status_model(hmcf, model[i]));
+                                         ngx_http_hymt_status_model(hmcf,
+                                                                    model[i]));
         }
     }
 
@@ -166,7 +276,7 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
                      "path", (char *) model->path.data,
                      "family", hymt_family_name(model->params.family),
                      "backend", (char *) model->backend.data,
-                     "state", ngx_http_hymt_state(hmcf, info.state),
+                     "state", ngx_http_hymt_state(hmcf, &info),
                      "reason", info.reason,
                      "epoch", (int) info.epoch,
                      "load_seconds", (double) info.load_ns / 1e9,
@@ -273,8 +383,9 @@ ngx_http_hymt_status_loop(ngx_http_hymt_counters_t *c)
 }
 
 
-static const char *
-ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf, uint32_t state)
+const char *
+ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
+    const hymt_host_info_t *info)
 {
     /* what the last one left */
 
@@ -282,7 +393,7 @@ ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf, uint32_t state)
         return "backing off";
     }
 
-    switch (state) {
+    switch (info->state) {
 
     case HYMT_HOST_NONE:
         return "starting";
@@ -291,7 +402,7 @@ ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf, uint32_t state)
         return "loading";
 
     case HYMT_HOST_READY:
-        return "ready";
+        return ngx_http_hymt_stuck(hmcf, info) ? "stuck" : "ready";
 
     case HYMT_HOST_FAILED:
         return "failed";

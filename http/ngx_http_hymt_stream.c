@@ -277,8 +277,7 @@ ngx_http_hymt_stream_end(ngx_http_hymt_call_t *call)
 
     call->conf->api->end(call, &ss->fill);
 
-    ngx_http_hymt_count(NGX_HTTP_OK);
-    ngx_http_hymt_count_tokens(call);
+    ngx_http_hymt_count(call, NGX_HTTP_OK, NULL);
     ngx_http_hymt_stream_last(call);
 }
 
@@ -295,7 +294,7 @@ ngx_http_hymt_stream_broken(ngx_http_hymt_call_t *call,
     ngx_log_error(level, call->r->connection->log, 0,
                   "hymt ends a stream with %ui: %s", f->status, f->message);
 
-    ngx_http_hymt_count(f->status);
+    ngx_http_hymt_count(call, f->status, f->code);
 
     call->conf->api->broken(call, f, &call->stream_state->fill);
 
@@ -359,7 +358,7 @@ ngx_http_hymt_stream_write(ngx_http_request_t *r)
     ngx_http_hymt_call_t  *call;
 
     c = r->connection;
-    call = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+    call = ngx_http_hymt_call(r);
 
     if (c->write->timedout) {
         ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,

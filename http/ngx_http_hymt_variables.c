@@ -5,6 +5,9 @@
 
 
 /*
+ * $hymt_model, $hymt_src, $hymt_tokens_in ...: what a request was, for the
+ * access log.  They are known when it has been answered.
+ *
  * $hymt_api_key: the key a client shows, whichever way its API has for that.
  * For `map`, limit_req and hymt_owner, which are asked before there is a body:
  * a key in a form's or JSON's field is not seen.
@@ -14,6 +17,30 @@
 #include "ngx_http_hymt.h"
 
 
+typedef enum {
+    NGX_HTTP_HYMT_V_MODEL = 0,
+    NGX_HTTP_HYMT_V_SRC,
+    NGX_HTTP_HYMT_V_TGT,
+    NGX_HTTP_HYMT_V_TOKENS_IN,
+    NGX_HTTP_HYMT_V_TOKENS_OUT,
+    NGX_HTTP_HYMT_V_QUEUE_TIME,
+    NGX_HTTP_HYMT_V_TTFT,
+    NGX_HTTP_HYMT_V_COMPUTE_TIME,
+    NGX_HTTP_HYMT_V_BATCH,
+    NGX_HTTP_HYMT_V_FINISH
+} ngx_http_hymt_variable_e;
+
+
+static ngx_int_t ngx_http_hymt_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_hymt_variable_text(ngx_http_variable_value_t *v,
+    const char *text, size_t len);
+static ngx_int_t ngx_http_hymt_variable_lang(ngx_http_variable_value_t *v,
+    ngx_int_t lang);
+static ngx_int_t ngx_http_hymt_variable_number(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_uint_t n);
+static ngx_int_t ngx_http_hymt_variable_time(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_hymt_ctx_t *ctx, uint64_t ns);
 static ngx_int_t ngx_http_hymt_api_key_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_hymt_authorization_key(ngx_http_request_t *r,
@@ -22,22 +49,189 @@ static ngx_int_t ngx_http_hymt_argument_key(ngx_http_request_t *r,
     ngx_str_t *key);
 
 
-static ngx_str_t  ngx_http_hymt_api_key_name = ngx_string("hymt_api_key");
+static ngx_http_variable_t  ngx_http_hymt_vars[] = {
+
+    { ngx_string("hymt_api_key"), NULL, ngx_http_hymt_api_key_variable,
+      0, 0, 0 },
+
+    { ngx_string("hymt_model"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_MODEL, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_src"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_SRC, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_tgt"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_TGT, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_tokens_in"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_TOKENS_IN, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_tokens_out"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_TOKENS_OUT, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_queue_time"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_QUEUE_TIME, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_ttft"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_TTFT, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_compute_time"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_COMPUTE_TIME, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_batch"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_BATCH, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("hymt_finish"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_FINISH, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+      ngx_http_null_variable
+};
 
 
 ngx_int_t
 ngx_http_hymt_add_variables(ngx_conf_t *cf)
 {
-    ngx_http_variable_t  *var;
+    ngx_http_variable_t  *var, *v;
 
-    var = ngx_http_add_variable(cf, &ngx_http_hymt_api_key_name, 0);
-    if (var == NULL) {
+    for (v = ngx_http_hymt_vars; v->name.len; v++) {
+        var = ngx_http_add_variable(cf, &v->name, v->flags);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = v->get_handler;
+        var->data = v->data;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    ngx_http_hymt_ctx_t  *ctx;
+
+    v->not_found = 1;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_hymt_module);
+
+    if (ctx == NULL) {
+        return NGX_OK;
+    }
+
+    switch (data) {
+
+    case NGX_HTTP_HYMT_V_MODEL:
+        return ngx_http_hymt_variable_text(v, (char *) ctx->model->name.data,
+                                           ctx->model->name.len);
+
+    case NGX_HTTP_HYMT_V_FINISH:
+        return ctx->finish ? ngx_http_hymt_variable_text(v, ctx->finish,
+                                                     ngx_strlen(ctx->finish))
+                           : NGX_OK;
+    }
+
+    if (!ctx->asked) {
+        return NGX_OK;
+    }
+
+    switch (data) {
+
+    case NGX_HTTP_HYMT_V_SRC:
+        return ctx->mixed ? ngx_http_hymt_variable_text(v, "mixed", 5)
+                          : ngx_http_hymt_variable_lang(v, ctx->src);
+
+    case NGX_HTTP_HYMT_V_TGT:
+        return ngx_http_hymt_variable_lang(v, ctx->tgt);
+
+    case NGX_HTTP_HYMT_V_TOKENS_IN:
+        return ngx_http_hymt_variable_number(r, v, ctx->tokens_in);
+
+    case NGX_HTTP_HYMT_V_TOKENS_OUT:
+        return ngx_http_hymt_variable_number(r, v, ctx->tokens_out);
+
+    case NGX_HTTP_HYMT_V_QUEUE_TIME:
+        return ngx_http_hymt_variable_time(r, v, ctx, ctx->queue_ns);
+
+    case NGX_HTTP_HYMT_V_TTFT:
+        return ngx_http_hymt_variable_time(r, v, ctx, ctx->first_ns);
+
+    case NGX_HTTP_HYMT_V_COMPUTE_TIME:
+        return ngx_http_hymt_variable_time(r, v, ctx, ctx->compute_ns);
+    }
+
+    return ngx_http_hymt_variable_number(r, v, ctx->batch);
+}
+
+
+static ngx_int_t
+ngx_http_hymt_variable_text(ngx_http_variable_value_t *v, const char *text,
+    size_t len)
+{
+    v->data = (u_char *) text;
+    v->len = len;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_variable_lang(ngx_http_variable_value_t *v, ngx_int_t lang)
+{
+    const char  *code;
+
+    if (lang < 0 || lang >= HYMT_N_LANGS) {
+        return NGX_OK;
+    }
+
+    code = hymt_langs[lang].code;
+
+    return ngx_http_hymt_variable_text(v, code, ngx_strlen(code));
+}
+
+
+static ngx_int_t
+ngx_http_hymt_variable_number(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_uint_t n)
+{
+    u_char  *p;
+
+    p = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+    if (p == NULL) {
         return NGX_ERROR;
     }
 
-    var->get_handler = ngx_http_hymt_api_key_variable;
+    return ngx_http_hymt_variable_text(v, (char *) p,
+                                       ngx_sprintf(p, "%ui", n) - p);
+}
 
-    return NGX_OK;
+
+/* Seconds, to the microsecond. */
+static ngx_int_t
+ngx_http_hymt_variable_time(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_hymt_ctx_t *ctx, uint64_t ns)
+{
+    u_char  *p;
+
+    if (!ctx->timed) {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, NGX_INT64_LEN + 8);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_hymt_variable_text(v, (char *) p,
+                                       ngx_sprintf(p, "%uL.%06uL",
+                                                   ns / 1000000000,
+                                                   ns / 1000 % 1000000)
+                                       - p);
 }
 
 

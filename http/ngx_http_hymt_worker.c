@@ -9,8 +9,8 @@
  * how soon it starts its engines again when they took it down.
  *
  * A dedicated one serves nobody, so that what an engine may do to its process
- * costs no client a connection.  That goes for every listener of NGINX, those of
- * stream and mail included.  With reuseport the kernel gives each worker a
+ * costs no client a connection.  That goes for every listener of NGINX, those
+ * of stream and mail included.  With reuseport the kernel gives each worker a
  * queue of its own, which somebody has to serve: then it is shared.
  */
 
@@ -140,8 +140,8 @@ ngx_http_hymt_stop_listening(ngx_cycle_t *cycle)
 
 
 /*
- * In a new worker 0: how long its engines have to wait, ms.  The first end is no
- * reason to; each one soon after it doubles what the next has to.
+ * In a new worker 0: how long its engines have to wait, ms.  The first end is
+ * no reason to; each one soon after it doubles what the next has to.
  */
 ngx_msec_t
 ngx_http_hymt_backoff(ngx_http_hymt_roster_t *roster, ngx_log_t *log)

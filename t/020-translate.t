@@ -243,3 +243,62 @@ POST /translate
 {"text": "Open the file.", "tgt_lang": "de", "src_lang": "en"}
 --- response_body_like chomp
 Datei
+
+
+
+=== TEST 21: the source is detected where it is asked for; short texts say so
+--- request eval
+["POST /translate\n{\"text\": \"Wo ist die Datei, die ich gestern gespeichert habe?\", \"tgt_lang\": \"en\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": \"ok\", \"tgt_lang\": \"de\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": [\"Wo ist die Datei, die ich gestern gespeichert habe?\", \"Où est le fichier que vous avez enregistré ?\"], \"tgt_lang\": \"en\", \"src_lang\": \"auto\"}"]
+--- more_headers eval
+[("Content-Type: application/json") x 3]
+--- error_code eval
+[200, 200, 200]
+--- response_body_like eval
+['"src_lang":"de","detection":\{"confidence":0\.\d+,"too_short":false\}',
+ '"too_short":true',
+ '"src_lang":\["de","fr"\],"detection":\[\{']
+
+
+
+=== TEST 22: the output's cap follows the text's length
+--- config
+    location = /translate { hymt_translate demo; hymt_max_ratio 1; }
+--- request
+POST /translate
+{"text": "Open the file.", "tgt_lang": "de"}
+--- response_body_like chomp
+Datei
+
+
+
+=== TEST 23: the languages of a model
+--- config
+    location /translate/ { hymt_translate demo; }
+--- request
+GET /translate/languages
+--- response_body_like chomp
+^\{"model":"demo","languages":\[\{"code":"zh","name":"Chinese","native":"[^"]+"\}
+
+
+
+=== TEST 24: sessions: earlier texts become context, and need an owner
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; threads 1; max_batch 8; context 1024; }
+    hymt_sessions zone=s:256k bytes=512;
+--- config
+    location = /translate { hymt_translate demo; hymt_owner $http_x_owner; }
+--- request eval
+my $a = "POST /translate\n{\"text\": \"Open the file.\", \"tgt_lang\": \"de\", \"session_id\": \"s1\"}";
+[$a, $a, $a, $a =~ s/s1/s2/r, "POST /translate\n{\"text\": \"Open the file.\", \"tgt_lang\": \"de\"}"]
+--- more_headers eval
+["Content-Type: application/json",
+ "Content-Type: application/json\nX-Owner: a",
+ "Content-Type: application/json\nX-Owner: a",
+ "Content-Type: application/json\nX-Owner: a",
+ "Content-Type: application/json\nX-Owner: a"]
+--- error_code eval
+[400, 200, 200, 200, 200]
+--- response_body_like eval
+['"code":"sessions_off"', '"prompt_tokens":18\b', '"prompt_tokens":(?!18\b)\d+', '"prompt_tokens":18\b', '"prompt_tokens":18\b']

@@ -90,6 +90,15 @@ sub idle {
     });
 }
 
+# So many workers and nobody else.
+sub settled {
+    my ($n) = @_;
+
+    return $s->wait_until(20, sub {
+        $s->workers() == $n && $s->children() == $n
+    });
+}
+
 sub request {
     my ($model, $i) = @_;
 
@@ -321,6 +330,36 @@ for my $workers (2, 4) {
     $s->finish();
 }
 
+# the engines of workers that are leaving have no successor
+
+{
+    ok(server(2), 'leaving: ready');
+
+    my $pid = host();
+    my $sock = $s->open(large(900));
+
+    ok($s->wait_until(10, sub { running() > 0 }), 'leaving: it runs');
+
+    $s->signal('HUP');
+    ok(ready($pid), 'leaving: the next ones are ready');
+    ok($s->wait_until(10, sub { $s->leaving() == 2 }),
+       'leaving: both are on their way');
+
+    my $killed = time();
+
+    $s->signal('KILL', $pid);
+
+    my $res = $s->read_response($sock);
+    my $took = time() - $killed;
+
+    close $sock;
+    is($res->{status}, 503, 'leaving: who waits for it gets 503');
+    ok($took < 30, sprintf 'leaving: and soon (%.2f s)', $took);
+    ok($s->wait_until(10, sub { !$s->leaving() }), 'leaving: then they leave');
+
+    $s->finish();
+}
+
 # in a row: engines wait longer each time
 
 {
@@ -397,7 +436,21 @@ for my $workers (2, 4) {
     $s->reload();
     ok(ready($pid), "$name: ready");
 
-    my $held = all_held();
+    ok(settled($workers), "$name: the old ones have left");
+
+    # the master closes what it had of them a moment later
+
+    my $held = '';
+
+    $s->wait_until(20, sub {
+        my $before = $held;
+
+        sleep(0.2);
+        $held = all_held();
+
+        return $held eq $before;
+    });
+
     my $lost = 0;
 
     for my $round (1 .. $ROUNDS) {
@@ -449,11 +502,10 @@ for my $workers (2, 4) {
            "$test: as before");
 
         ok(ready($what eq 'other' ? 0 : $pid), "$test: ready");
-        ok($s->wait_until(20, sub {
-            $s->workers() == $workers && $s->children() == $workers
-        }), "$test: as many workers");
+        ok(settled($workers), "$test: as many workers");
         ok(idle(), "$test: nothing is left over");
 
+        $s->wait_until(5, sub { all_held() eq $held });
         is(all_held(), $held, "$test: descriptors, shared memory");
     }
 

@@ -177,8 +177,10 @@ sub find_python {
         plan skip_all => "no $program (Debian: chromium, chromium-driver)";
     }
 
-    return 'python3'
-        if system("python3 -c 'import selenium' >/dev/null 2>&1") == 0;
+    for my $python ('python3', '/usr/bin/python3') {
+        return $python
+            if system("$python -c 'import selenium' >/dev/null 2>&1") == 0;
+    }
 
     my $venv = tempdir(CLEANUP => 1);
 

@@ -68,6 +68,15 @@ like($s->json('/v2/translate', { text => ['Open the file.'],
                                  target_lang => 'DE' })
      ->{json}{translations}[0]{text}, qr/Datei/, 'POST /v2/translate');
 
+like($s->json('/v1/chat/completions', { model => 'demo', messages => [
+                  { role => 'user', content => 'Translate the following segment'
+                    . ' into German, without additional explanation.'
+                    . "\n\nOpen the file." }] })
+     ->{json}{choices}[0]{message}{content}, qr/Datei/,
+     'POST /v1/chat/completions');
+
+is($s->get('/v1/models')->{json}{data}[0]{id}, 'demo', 'GET /v1/models');
+
 like($s->json('/language/translate/v2', { q => 'Open the file.',
                                           source => 'en', target => 'de' })
      ->{json}{data}{translations}[0]{translatedText}, qr/Datei/,

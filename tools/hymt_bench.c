@@ -3,6 +3,7 @@
  * numbers of sentences at once.
  */
 
+#include "arena.h"
 #include "hymt_session.h"
 #include "hymt_texts.h"
 
@@ -36,6 +37,7 @@ typedef struct {
     uint64_t           prompt;       /* tokens */
     uint64_t           output;
     uint32_t           n;
+    uint32_t           capacity;     /* of these two: */
     uint64_t          *first;        /* [n], ns each */
     uint64_t          *total;
     hymt_host_info_t   before;
@@ -57,6 +59,8 @@ static hymt_status_t hymt_bench_rounds(hymt_bench_t *b, uint32_t at_once,
 static hymt_status_t hymt_bench_round(hymt_bench_t *b, const hymt_job_t *jobs,
     hymt_result_t *results, uint32_t n, uint32_t at_once, hymt_level_t *level,
     hymt_error_t *err);
+static hymt_status_t hymt_bench_add(hymt_level_t *level,
+    const hymt_result_t *result, hymt_error_t *err);
 static void hymt_bench_info(hymt_bench_t *b, hymt_host_info_t *info);
 static void hymt_bench_print(uint32_t at_once, hymt_level_t *level);
 static double hymt_bench_ms(uint64_t *ns, uint32_t n, uint32_t percent);
@@ -396,18 +400,8 @@ hymt_bench_round(hymt_bench_t *b, const hymt_job_t *jobs,
     hymt_result_t *results, uint32_t n, uint32_t at_once, hymt_level_t *level,
     hymt_error_t *err)
 {
-    uint32_t   i;
-    uint64_t   start, *first, *total;
-
-    first = realloc(level->first, (level->n + n) * sizeof(uint64_t));
-    level->first = first != NULL ? first : level->first;
-
-    total = realloc(level->total, (level->n + n) * sizeof(uint64_t));
-    level->total = total != NULL ? total : level->total;
-
-    if (first == NULL || total == NULL) {
-        return hymt_fail(err, "no memory");
-    }
+    uint32_t  i;
+    uint64_t  start;
 
     start = hymt_now_ns();
 
@@ -426,11 +420,34 @@ hymt_bench_round(hymt_bench_t *b, const hymt_job_t *jobs,
                              results[i].error);
         }
 
-        level->prompt += results[i].prompt_tokens;
-        level->output += results[i].completion_tokens;
-        first[level->n] = results[i].first_ns;
-        total[level->n++] = results[i].total_ns;
+        if (hymt_bench_add(level, &results[i], err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
     }
+
+    return HYMT_OK;
+}
+
+
+static hymt_status_t
+hymt_bench_add(hymt_level_t *level, const hymt_result_t *result,
+    hymt_error_t *err)
+{
+    uint32_t  room;
+
+    room = level->capacity;
+
+    if (!hymt_grow(&level->first, level->n, &room, sizeof(uint64_t))
+        || !hymt_grow(&level->total, level->n, &level->capacity,
+                      sizeof(uint64_t)))
+    {
+        return hymt_fail(err, "no memory");
+    }
+
+    level->prompt += result->prompt_tokens;
+    level->output += result->completion_tokens;
+    level->first[level->n] = result->first_ns;
+    level->total[level->n++] = result->total_ns;
 
     return HYMT_OK;
 }

@@ -38,7 +38,7 @@ enum {
     "                    model's limit)\n"                                    \
     "  --family NAME     whose prompts: mt1, mt1.5, mt2, or auto (the\n"      \
     "                    default: by the directory's name)\n"                 \
-    "  --threads N       compute threads (cores - 1)\n"                       \
+    "  --threads N       compute threads (one a core; one less over two)\n"   \
     "  --verbose         what the engine says while it starts, on stderr\n"
 
 

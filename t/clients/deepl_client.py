@@ -1,4 +1,4 @@
-"""Asks a DeepL server with deepl, DeepL's own client; prints what came, as JSON.
+"""Asks a DeepL server with DeepL's own client; prints what came, as JSON.
 
 usage: deepl_client.py URL
 """

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -338,11 +339,12 @@ def keyboard(page):
     seen["hash"] = page.js("location.hash")
     seen["translate"] = page.ended()
 
+    page["more"].find_element(By.TAG_NAME, "summary").click()
     seen["labels"] = [e.get_attribute("id") for e in
                       page.driver.find_elements(
                           By.CSS_SELECTOR, "select, textarea, input, button,"
                           " [tabindex]")
-                      if not e.accessible_name and e.is_displayed()]
+                      if not e.accessible_name]
     seen["live"] = page.js("['status', 'error'].map((id) =>"
                            " document.getElementById(id).role"
                            " ?? document.getElementById(id)"
@@ -472,6 +474,10 @@ def chromium(home):
 
 
 def main():
+    # the browser goes, too, when we are told to
+
+    signal.signal(signal.SIGTERM, lambda *args: sys.exit(1))
+
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mock)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -56,7 +56,7 @@ translate(const char *text, size_t len, const hymt_document_params_t *p,
     hymt_error_t *err)
 {
     char             *copy, *answer, *out, *seen;
-    size_t            n, n_seen, cap;
+    size_t            n, n_seen, cap, seen_cap, n_units;
     uint32_t          rounds;
     const char       *s;
     hymt_unit_t       unit;
@@ -77,6 +77,8 @@ translate(const char *text, size_t len, const hymt_document_params_t *p,
     trace->plain = hymt_document_plain(doc);
     seen = NULL;
     n_seen = 0;
+    seen_cap = 0;
+    n_units = 0;
 
     for (rounds = 0; hymt_document_next(doc, &unit) == HYMT_OK; rounds++) {
 
@@ -85,11 +87,10 @@ translate(const char *text, size_t len, const hymt_document_params_t *p,
             continue;
         }
 
-        if (strlen(trace->units) + unit.len + 2 < sizeof(trace->units)
-            && memchr(unit.text, '\0', unit.len) == NULL)
-        {
-            strncat(trace->units, unit.text, unit.len);
-            strcat(trace->units, "|");
+        if (n_units + unit.len + 2 < sizeof(trace->units)) {
+            memcpy(trace->units + n_units, unit.text, unit.len);
+            n_units += unit.len;
+            trace->units[n_units++] = '|';
         }
 
         cap = unit.len * 4 + 8192;
@@ -103,7 +104,11 @@ translate(const char *text, size_t len, const hymt_document_params_t *p,
             exit(1);
         }
 
-        seen = realloc(seen, n_seen + n + 1);
+        if (n_seen + n >= seen_cap) {
+            seen_cap = (n_seen + n) * 2 + 64;
+            seen = realloc(seen, seen_cap);
+        }
+
         memcpy(seen + n_seen, s, n);
         n_seen += n;
     }

@@ -280,8 +280,8 @@ test_xml(void)
     is_out("<a>x</b>", &p, upper, NULL,
            "XML, line 1, column 7: mismatched tag: send well-formed XML, or use"
            " html", NULL, "malformed");
-    is_out("<a>x", &p, upper, NULL, "XML: the text ends inside an element: an"
-           " end tag is missing", NULL, "not closed");
+    is_out("<a>x", &p, upper, NULL, "XML: the text ends inside an element or"
+           " tag: is an end tag missing?", NULL, "not closed");
     is_out("a\n </r><r>", &p, upper, NULL,
            "XML, line 2, column 6: junk after document element: send"
            " well-formed XML, or use html", NULL, "our own element");
@@ -319,6 +319,87 @@ test_xml(void)
 }
 
 
+/* 100 KB in 400 paragraphs; answers come in from the last to the first */
+static void
+test_long(void)
+{
+    char                    *text, *p;
+    size_t                   n, i, k, ends, ready;
+    const char              *s;
+    hymt_unit_t              unit, *units;
+    hymt_status_t            rc;
+    hymt_document_t         *doc;
+    hymt_document_params_t   prm;
+
+    text = malloc(200000);
+    p = text;
+
+    for (i = 0; i < 400; i++) {
+        p += sprintf(p, "Paragraph %zu begins. %s\n\n", i,
+                     "It has sentences, e.g. this one by Dr. No. And this one,"
+                     " which is longer than most. One more sentence comes here,"
+                     " then another. Do you read them all? No! Nobody does,"
+                     " says Mr. Smith.");
+    }
+
+    n = (size_t) (p - text);
+    prm = params(HYMT_FORMAT_TEXT, "en", "de");
+    prm.unit_bytes = 100;
+    prm.neighbours = true;
+
+    rc = hymt_document_create(text, n, &prm, &doc, &err);
+    is_int(rc, HYMT_OK, "%zu bytes", n);
+
+    units = calloc(10000, sizeof(hymt_unit_t));
+
+    for (k = 0; k < 10000; k++) {
+        if (hymt_document_next(doc, &units[k]) != HYMT_OK) {
+            break;
+        }
+
+        if (units[k].len > 100) {
+            ok(false, "unit %zu has %zu bytes", k, units[k].len);
+        }
+    }
+
+    ok(k >= 1200 && k < 2000, "%zu units", k);
+    is_int(hymt_document_next(doc, &unit), HYMT_AGAIN, "all are out");
+    ok(units[0].context == NULL, "the first has no context");
+    ok(units[1].context == units[0].text, "the second has the first");
+
+    while (k-- > 1) {
+        hymt_document_result(doc, units[k].id, "Ein\nSatz", 8, false);
+    }
+
+    hymt_document_ready(doc, 0, &s, &ready);
+    is_int(ready, 0, "nothing is ready before the first");
+    is_int(hymt_document_output(doc, &s, &ready), HYMT_AGAIN, "nor whole");
+
+    hymt_document_result(doc, units[0].id, "Ein Satz", 8, false);
+    hymt_document_result(doc, units[0].id, "again", 5, false);
+    hymt_document_result(doc, 123456, "unknown", 7, false);
+
+    is_int(hymt_document_next(doc, &unit), HYMT_DECLINED, "all are done");
+    is_int(hymt_document_output(doc, &s, &n), HYMT_OK, "whole");
+
+    for (i = 0, ends = 0; i + 1 < n; i++) {
+        ends += s[i] == '\n' && s[i + 1] == '\n';
+    }
+
+    is_int(ends, 400, "paragraphs");
+
+    hymt_document_free(doc);
+
+    prm.max_units = 100;
+    rc = hymt_document_create(text, (size_t) (p - text), &prm, &doc, &err);
+    is_int(rc, HYMT_ERROR, "max_units");
+    has_str(err.text, "more than 100 units", "says so");
+
+    free(units);
+    free(text);
+}
+
+
 int
 main(void)
 {
@@ -328,6 +409,7 @@ main(void)
     test_html();
     test_tags();
     test_xml();
+    test_long();
 
     return tap_done();
 }

@@ -452,6 +452,8 @@ test_host_killed(void)
 
         if (step >= 3) {
             m = message();
+            ok(!hymt_client_started(client[0], slot), "not begun");
+            atomic_store(hymt_server_started(server, 0, m.slot), 1);
             hymt_server_progress(server, 0, m.slot, 1);
         }
 
@@ -474,6 +476,11 @@ test_host_killed(void)
 
         } else {
             is_int(e.kind, HYMT_EVENT_EPOCH, "the client is told");
+        }
+
+        if (step >= 2) {
+            is_int(hymt_client_started(client[0], slot), step >= 3,
+                   "it knows whether its job had begun");
         }
 
         is_int(hymt_client_slots_free(client[0]), SLOTS, "all slots are free");
@@ -539,6 +546,10 @@ test_info(void)
     put.state = HYMT_HOST_FAILED;
     put.waiting = 7;
     put.steps = 1ull << 40;
+    put.step_count[HYMT_BUCKETS - 1] = 3;
+    put.batch_count[0] = 4;
+    put.turn_ns = 5;
+    put.work_ns = 6;
     memset(put.reason, 'r', sizeof(put.reason));
     memcpy(put.reason + HYMT_REASON_MAX - 2, "\xc3\xa9", 2);
 
@@ -554,6 +565,10 @@ test_info(void)
     is_int(got.state, HYMT_HOST_FAILED, "state");
     is_int(got.waiting, 7, "waiting");
     is_int(got.steps, 1ull << 40, "steps");
+    is_int(got.step_count[HYMT_BUCKETS - 1], 3, "steps by time");
+    is_int(got.batch_count[0], 4, "and by size");
+    is_int(got.turn_ns, 5, "the host's turn");
+    is_int(got.work_ns, 6, "work since");
     is_int(strlen(got.reason), HYMT_REASON_MAX - 2,
            "a long reason is cut at a whole code point");
 
@@ -581,6 +596,45 @@ test_info(void)
     is_int(got.waiting, 0, "nothing waits");
 
     tear_down();
+}
+
+
+static void
+test_stuck(void)
+{
+    uint32_t          i;
+    hymt_host_info_t  info;
+
+    static const struct {
+        uint32_t     state;
+        uint64_t     turn, work, progress, longest;
+        bool         stuck;
+        const char  *name;
+    } cases[] = {
+        { HYMT_HOST_READY, 990, 0, 10, 0, false, "idle for long" },
+        { HYMT_HOST_READY, 990, 995, 10, 0, false, "work has just come" },
+        { HYMT_HOST_READY, 990, 800, 995, 0, false, "steps go on" },
+        { HYMT_HOST_READY, 990, 800, 850, 0, true, "they don't" },
+        { HYMT_HOST_READY, 990, 800, 850, 60, false, "a step may be long" },
+        { HYMT_HOST_READY, 990, 800, 850, 40, true, "but not that long" },
+        { HYMT_HOST_READY, 990, 800, 10, 0, true, "the first one hangs" },
+        { HYMT_HOST_READY, 890, 0, 890, 0, true, "the host is silent" },
+        { HYMT_HOST_READY, 1010, 1020, 1030, 0, false, "news of later" },
+        { HYMT_HOST_LOADING, 1, 1, 1, 0, false, "loading" },
+        { HYMT_HOST_FAILED, 1, 1, 1, 0, false, "failed" },
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memset(&info, 0, sizeof(info));
+        info.state = cases[i].state;
+        info.turn_ns = cases[i].turn;
+        info.work_ns = cases[i].work;
+        info.progress_ns = cases[i].progress;
+        info.step_max_ns = cases[i].longest;
+
+        is_int(hymt_exchange_stuck(&info, 1000, 100), cases[i].stuck,
+               "stuck: %s", cases[i].name);
+    }
 }
 
 
@@ -819,6 +873,7 @@ main(void)
     test_host_killed();
     test_client_first();
     test_info();
+    test_stuck();
     test_bells();
     test_broken_lane();
     test_broken_host();

@@ -1043,6 +1043,57 @@ test_running(void)
 }
 
 
+/* A step that takes long is seen from outside; so is its end. */
+static void
+test_stuck(void)
+{
+    uint64_t          end, patience;
+    answer_t         *a;
+    hymt_host_info_t  in;
+
+    patience = 300 * 1000000ull;
+
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
+
+    in = info();
+    is_int(in.work_ns, 0, "no work");
+
+    fake.ns_step = 1500 * 1000000ull;
+
+    a = ask((ask_t) { .text = "Good morning.", .max_tokens = 1 });
+    end = hymt_now_ns() + PATIENCE * 1000000ull;
+
+    do {
+        in = info();
+    } while (!hymt_exchange_stuck(&in, hymt_now_ns(), patience)
+             && !a->done && hymt_now_ns() < end);
+
+    ok(hymt_exchange_stuck(&in, hymt_now_ns(), patience), "stuck");
+    ok(in.work_ns != 0, "while it has work");
+
+    (void) wait_done(a);
+    fake.ns_step = 0;
+    free(a);
+
+    do {
+        in = info();
+    } while (in.work_ns != 0 && hymt_now_ns() < end);
+
+    is_int(in.work_ns, 0, "no work again");
+    ok(!hymt_exchange_stuck(&in, hymt_now_ns(), PATIENCE * 1000000ull),
+       "and not stuck");
+    ok(in.step_max_ns >= 1000 * 1000000ull, "the longest step: %g s",
+       (double) in.step_max_ns / 1e9);
+    is_int(in.step_count[13] + in.step_count[14] + in.step_count[15], 1,
+           "is counted where it belongs");
+    is_int(in.batch_count[0], in.steps, "alone in each");
+    is_int(in.step_seqs, in.steps, "of the steps");
+
+    tear_down();
+}
+
+
 static void
 test_stop(void)
 {
@@ -1198,6 +1249,7 @@ main(void)
     test_failed_loads();
     test_failed_step();
     test_running();
+    test_stuck();
     test_stop();
     test_many();
     test_log();

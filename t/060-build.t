@@ -1,0 +1,140 @@
+# build.sh: what install puts where, and wrong arguments and settings by name.
+
+use strict;
+use warnings;
+
+use File::Find;
+use File::Temp qw(tempdir);
+use Test::More;
+
+
+my $dir = tempdir(CLEANUP => 1);
+
+
+# Runs it with settings put before it; (status, what it said).
+sub build {
+    my ($settings, @args) = @_;
+
+    my $said = `$settings ./build.sh @args 2>&1`;
+
+    return ($? >> 8, $said);
+}
+
+
+sub files {
+    my ($top) = @_;
+    my @files;
+
+    find({ no_chdir => 1, wanted => sub {
+        push @files, substr($_, length $top) if -f;
+    } }, $top);
+
+    return sort @files;
+}
+
+
+# Install
+
+{
+    my $dest = "$dir/dest";
+    my ($status, $said) = build("DESTDIR=$dest prefix=/opt/hymt", 'install');
+
+    is($status, 0, 'install: status') or diag($said);
+
+    my ($module) = grep { m{/ngx_http_hymt_module\.so$} } files($dest);
+    my @model = map { s{.*/}{}r } grep { -f } glob('models/demo/*');
+
+    ok($module, 'install: the module, in ' . ($module // 'no folder'));
+
+    my @want = sort($module // (), '/opt/hymt/bin/hymt',
+                    '/opt/hymt/share/hymt/nginx.conf.example',
+                    map { "/opt/hymt/share/hymt/models/demo/$_" } @model);
+
+    is_deeply([files($dest)], \@want, 'install: all files, and no others');
+    like($said, qr{^\Q$dest\E$_$}m, "install: names $_")
+        for $module // 'the module', '/opt/hymt/bin/hymt',
+            '/opt/hymt/share/hymt/';
+
+    ok(-x "$dest/opt/hymt/bin/hymt", 'install: the program may be run');
+
+    my $shown = `cd / && $dest/opt/hymt/bin/hymt inspect \\
+                     $dest/opt/hymt/share/hymt/models/demo 2>&1`;
+
+    is($?, 0, 'install: the model that it finds there is whole')
+        or diag($shown);
+
+    # what install has named is all there is to take away
+
+    unlink map { "$dest$_" } $module // (), '/opt/hymt/bin/hymt';
+    system('rm', '-r', "$dest/opt/hymt/share/hymt");
+    is_deeply([files($dest)], [], 'uninstall by hand: nothing is left');
+}
+
+
+# Arguments
+
+for my $case (
+    ['install', '--quiet'],
+    ['install', "DESTDIR=$dir/never"],
+    ['clean', 'all'],
+    ['--help', 'install'],
+    ['fuzz', 1, 2],
+    ['fuzz', 'long'],
+    ['fuzz'],
+    ['--verbose'],
+    ['instal'],
+    ["DESTDIR=$dir/never"],
+) {
+    my ($status, $said) = build('', @$case);
+
+    is($status, 2, "@$case: status");
+    like($said, qr{^build\.sh: .*\Q$case->[-1]\E.*; see \./build\.sh --help$},
+         "@$case: is named");
+}
+
+{
+    my ($status, $said) = build('', 'install', "DESTDIR=$dir/never");
+
+    like($said, qr{as in DESTDIR=\S+ \./build\.sh install},
+         'DESTDIR behind the command: the cure');
+    ok(!-e "$dir/never", 'DESTDIR behind the command: nothing is done');
+}
+
+
+# Settings
+
+for my $case (
+    ['NGINX_BINARY=/nope', qr{NGINX_BINARY=/nope: no program there}],
+    ['NGINX_BINARY=/bin/true', qr{/bin/true -v says no version.*NGINX_BINARY}],
+    ['NGINX_SRC=/nope', qr{NGINX_SRC=/nope: no NGINX sources there}],
+    ['TMPDIR=/nope', qr{TMPDIR=/nope: no folder to write to}],
+) {
+    my ($setting, $want) = @$case;
+
+    for my $command (qw(demo test install)) {
+        my ($status, $said) = build($setting, $command);
+
+        is($status, 1, "$setting, $command: status");
+        like($said, qr{^build\.sh: $want}, "$setting, $command: is named");
+    }
+}
+
+
+# Help, and what is missing
+
+{
+    my ($status, $said) = build('', '--help');
+
+    is($status, 0, '--help: status');
+    like($said, qr/^  $_ /m, "--help: $_")
+        for qw(demo test install NGINX_SRC NGINX_BINARY DESTDIR
+               TEST_NGINX_PORT TEST_NGINX_SERVROOT TMPDIR);
+    is_deeply([grep { length > 80 } split /\n/, $said], [],
+              '--help: fits 80 columns');
+
+    ($status, $said) = build('', 'deps');
+    is($status, 0, 'deps: status');
+    is($said, "build.sh: nothing is missing\n", 'deps: says so');
+}
+
+done_testing();

@@ -1,0 +1,203 @@
+/*
+ * engine_failure_test.c - models that do not load, self-tests that do not pass,
+ * steps that fail or are given up.
+ */
+
+#include "engine_fixture.h"
+
+
+static void
+test_load_fails(void)
+{
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    p.model = "/nonexistent/model";
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "no such model");
+    has_str(hymt_engine_reason(engine), "/nonexistent/model", "is named");
+    ok(hymt_engine_config(engine) == NULL, "there is no config");
+    hymt_engine_stop(engine);
+
+    p = params(1);
+    fake.create_fails = true;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "the backend does not start");
+    has_str(hymt_engine_reason(engine), "fake: told to fail", "says why");
+    hymt_engine_stop(engine);
+
+    p = params(1);
+    p.context = 5000;
+    engine = start(&p);
+    has_str(hymt_engine_reason(engine), "context 5000 is over",
+            "a setting that the model does not allow");
+    hymt_engine_stop(engine);
+
+    is_int(fake.backends, 0, "no backend is left");
+}
+
+
+static void
+test_selftest(uint32_t depth)
+{
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(depth);
+    fake.nan_logits = true;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "depth %u: NaN", depth);
+    has_str(hymt_engine_reason(engine), "is not finite", "is found");
+    hymt_engine_stop(engine);
+
+    p = params(depth);
+    fake.batch_dependent = true;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "logits that change with load");
+    has_str(hymt_engine_reason(engine), "in one step with other sequences",
+            "are found");
+    hymt_engine_stop(engine);
+
+    p = params(depth);
+    fake.chunk_dependent = true;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "or with chunking");
+    has_str(hymt_engine_reason(engine), "alone and", "too");
+    hymt_engine_stop(engine);
+
+    p = params(depth);
+    p.max_batch = 1;
+    p.context = 16;
+    p.kv_tokens = 16;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_READY, "the smallest engine passes");
+    hymt_engine_stop(engine);
+
+    is_str(fake.fault, "", "no promise to the backend is broken");
+    is_int(fake.backends, 0, "no backend is left");
+}
+
+
+static void
+test_failure(uint32_t depth, bool launch)
+{
+    static seq_t  seqs[3];
+
+    uint32_t               i, n;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(depth);
+    engine = start(&p);
+    fake.ns_step = 5 * MS;
+
+    if (launch) {
+        fake.launch_fails_at = fake.launched + 10;
+
+    } else {
+        fake.collect_fails_at = fake.launched + 10;
+    }
+
+    for (i = 0; i < 3; i++) {
+        fill_endless(&seqs[i], 5, 60);
+    }
+
+    for (i = 0, n = 0; i < 3; i++) {
+        n += hymt_engine_submit(engine, &seqs[i].s, &err) == HYMT_OK;
+    }
+
+    is_int(wait_finished(engine, n), n, "depth %u: a failing %s ends all",
+           depth, launch ? "launch" : "collect");
+    is_int(atomic_load(&seqs[0].s.finish), HYMT_FINISH_FAILED, "as failed");
+    is_int(state(engine), HYMT_ENGINE_FAILED, "the engine has failed");
+    has_str(hymt_engine_reason(engine), "told to fail", "and says why");
+    is_int(hymt_engine_submit(engine, &seqs[0].s, &err), HYMT_ERROR,
+           "takes nothing more");
+    has_str(err.text, "told to fail", "for that reason");
+
+    hymt_engine_stop(engine);
+    is_int(fake.backends, 0, "the backend is gone");
+}
+
+
+/* A backend that gives steps up on its own: bad luck, then a fault. */
+static void
+test_aborts(uint32_t depth)
+{
+    static seq_t  seqs[3];
+
+    uint32_t               i, n;
+    uint64_t               launched;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(depth);
+    engine = start(&p);
+
+    fake.abort_from = fake.launched + 5;
+    fake.abort_to = fake.launched + 11;
+
+    for (i = 0; i < 3; i++) {
+        fill_endless(&seqs[i], 5, 60);
+    }
+
+    hymt_engine_submit(engine, &seqs[0].s, &err);
+    is_int(wait_finished(engine, 1), 1, "depth %u: seven aborts in a row",
+           depth);
+    ok(fake.aborted >= 6 && is_right(&seqs[0])
+       && atomic_load(&seqs[0].s.finish) == HYMT_FINISH_LENGTH,
+       "change nothing");
+    is_int(state(engine), HYMT_ENGINE_READY, "the engine goes on");
+
+    fake.abort_from = fake.launched + 5;
+    fake.abort_to = UINT64_MAX;
+    launched = fake.launched;
+
+    for (i = 1, n = 0; i < 3; i++) {
+        n += hymt_engine_submit(engine, &seqs[i].s, &err) == HYMT_OK;
+    }
+
+    is_int(wait_finished(engine, n), n, "aborts without end: all end");
+    is_int(atomic_load(&seqs[1].s.finish), HYMT_FINISH_FAILED, "as failed");
+    is_int(state(engine), HYMT_ENGINE_FAILED, "the engine has failed");
+    has_str(hymt_engine_reason(engine), "gave up 8 steps in a row",
+            "and says why");
+    ok(fake.launched - launched < 20, "after %d steps",
+       (int) (fake.launched - launched));
+
+    hymt_engine_stop(engine);
+
+    p = params(depth);
+    fake.abort_to = UINT64_MAX;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "also in the self-test");
+    has_str(hymt_engine_reason(engine), "with no stop asked for",
+            "which says why");
+    hymt_engine_stop(engine);
+
+    is_int(fake.backends, 0, "the backend is gone");
+}
+
+
+int
+main(void)
+{
+    set_up();
+
+    test_load_fails();
+    test_selftest(1);
+    test_selftest(2);
+    test_failure(1, true);
+    test_failure(1, false);
+    test_failure(2, true);
+    test_failure(2, false);
+    test_aborts(1);
+    test_aborts(2);
+
+    tear_down();
+
+    return tap_done();
+}
