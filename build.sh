@@ -31,8 +31,8 @@ commands
   test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
                  address and undefined-behaviour sanitizers, then t/*.t
   test-all       lint, test in its long forms (HYMT_LONG=1), the unit tests
-                 plain and built by clang, fuzz, briefly, and the tests made of
-                 blocks under valgrind: more than an hour
+                 plain and built by clang, fuzz, briefly, and under valgrind the
+                 tests made of blocks and of aborts: more than an hour
   unit           the unit tests alone, without sanitizers
   lint           tools/check-style, cppcheck
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
@@ -704,7 +704,8 @@ test_all() {
 
     fuzz 20
 
-    TEST_NGINX_USE_VALGRIND=1 prove_ $(grep -l 'use Test::Nginx::Socket' t/*.t)
+    TEST_NGINX_USE_VALGRIND=1 prove_ t/130-abort.t \
+        $(grep -l 'use Test::Nginx::Socket' t/*.t)
 }
 
 

@@ -4,7 +4,7 @@
 
 #include "detect_private.h"
 
-#include "base.h"
+#include "utf8.h"
 
 #include <string.h>
 #include <strings.h>
@@ -136,7 +136,6 @@ static const hymt_script_letter_t  hymt_script_letters[] = {
 
 static size_t hymt_script_skip(const char *text, size_t len);
 static size_t hymt_script_skip_tag(const char *text, size_t len);
-static size_t hymt_script_decode(const char *text, uint32_t *c);
 static hymt_script_t hymt_script_of(uint32_t c);
 static void hymt_script_mark(uint32_t c, uint32_t last, hymt_scripts_t *s);
 
@@ -151,15 +150,16 @@ hymt_scripts_count(const char *text, size_t len, bool html, hymt_scripts_t *s)
     c = 0;
     *s = (hymt_scripts_t) { 0 };
 
-    for (i = 0; i < len; i += n) {
+    for (i = 0; i < len; ) {
 
         n = html ? hymt_script_skip(text + i, len - i) : 0;
         if (n != 0) {
+            i += n;
             continue;
         }
 
         last = c;
-        n = hymt_script_decode(text + i, &c);
+        c = (uint32_t) hymt_utf8_next_char(text, &i, len);
         script = hymt_script_of(c);
 
         if (script == HYMT_SCRIPT_NONE) {
@@ -222,36 +222,6 @@ hymt_script_skip_tag(const char *text, size_t len)
     end = end == NULL ? NULL : strchr(end, '>');
 
     return end == NULL ? len : (size_t) (end + 1 - text);
-}
-
-
-/* one code point of whole UTF-8 */
-static size_t
-hymt_script_decode(const char *text, uint32_t *c)
-{
-    const unsigned char  *p;
-
-    p = (const unsigned char *) text;
-
-    if (p[0] < 0x80) {
-        *c = p[0];
-        return 1;
-    }
-
-    if (p[0] < 0xe0) {
-        *c = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
-        return 2;
-    }
-
-    if (p[0] < 0xf0) {
-        *c = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
-        return 3;
-    }
-
-    *c = (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6
-         | (p[3] & 0x3fu);
-
-    return 4;
 }
 
 

@@ -5,10 +5,10 @@
 
 #include "engine_private.h"
 #include "sizing.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -124,32 +124,17 @@ hymt_engine_init(hymt_engine_t *engine, hymt_error_t *err)
 }
 
 
-/*
- * The thread, and those it starts, leave signals to the process's main thread;
- * but a fault's own are never blocked.
- */
 static hymt_status_t
 hymt_engine_spawn(hymt_engine_t *engine, hymt_error_t *err)
 {
-    int       rc;
-    sigset_t  set, old;
+    int  rc;
 
-    sigfillset(&set);
-    sigdelset(&set, SIGSEGV);
-    sigdelset(&set, SIGBUS);
-    sigdelset(&set, SIGFPE);
-    sigdelset(&set, SIGILL);
-
-    pthread_sigmask(SIG_BLOCK, &set, &old);
-    rc = pthread_create(&engine->thread, NULL, hymt_engine_thread, engine);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-
+    rc = hymt_thread_start(&engine->thread, "hymt-engine", hymt_engine_thread,
+                           engine);
     if (rc != 0) {
         return hymt_fail(err, "can't start the engine thread: %s",
                          strerror(rc));
     }
-
-    pthread_setname_np(engine->thread, "hymt-engine");
 
     return HYMT_OK;
 }

@@ -167,7 +167,7 @@ bool
 hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
     uint64_t patience_ns)
 {
-    uint64_t  since;
+    uint64_t  since, silence;
 
     if (info->state != HYMT_HOST_READY) {
         return false;
@@ -175,7 +175,9 @@ hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
 
     /* signed: what was read may be of a moment later */
 
-    if ((int64_t) (now - info->turn_ns) > (int64_t) patience_ns) {
+    silence = patience_ns + 2 * (uint64_t) HYMT_TURN_MS * 1000000;
+
+    if ((int64_t) (now - info->turn_ns) > (int64_t) silence) {
         return true;
     }
 

@@ -44,6 +44,9 @@
 
 #define HYMT_MAX_LANES   256
 
+/* a host that is well shows itself as often, though it have nothing to do */
+#define HYMT_TURN_MS     1000
+
 
 /* Fixed at configuration; every process has the same values of its own. */
 typedef struct {
@@ -161,7 +164,7 @@ typedef struct {
     uint64_t  bytes_kv;
     uint64_t  bytes_other;
     uint64_t  progress_ns;     /* the engine's last sign of life */
-    uint64_t  turn_ns;         /* the host's: about once a second at least */
+    uint64_t  turn_ns;         /* the host's: every HYMT_TURN_MS at least */
     uint64_t  work_ns;         /* there has been work since; 0: there is none */
     char      reason[HYMT_REASON_MAX];  /* of the state; terminated */
 } hymt_host_info_t;
@@ -194,7 +197,7 @@ void hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info);
 /*
  * Whether an engine that is READY is stuck at `now` (hymt_now_ns()): it has
  * work, and for patience_ns beyond its longest step there was no progress, or
- * its host has not been heard of for that long.
+ * its host has not been heard of for that long, and two turns.
  */
 bool hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
     uint64_t patience_ns);

@@ -5,8 +5,8 @@
 #include "host_private.h"
 
 #include "spsc.h"
+#include "thread.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,31 +130,15 @@ hymt_host_copy_string(char **at, const char *s)
 }
 
 
-/*
- * Signals are the main thread's; the engine's threads are started by this one
- * and inherit the mask.  A fault's own signal must reach whoever made it.
- */
 static hymt_status_t
 hymt_host_spawn(hymt_host_t *host, hymt_error_t *err)
 {
-    int       rc;
-    sigset_t  set, old;
+    int  rc;
 
-    sigfillset(&set);
-    sigdelset(&set, SIGSEGV);
-    sigdelset(&set, SIGBUS);
-    sigdelset(&set, SIGFPE);
-    sigdelset(&set, SIGILL);
-
-    pthread_sigmask(SIG_BLOCK, &set, &old);
-    rc = pthread_create(&host->thread, NULL, hymt_host_thread, host);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-
+    rc = hymt_thread_start(&host->thread, "hymt-text", hymt_host_thread, host);
     if (rc != 0) {
         return hymt_fail(err, "can't start the text thread: %s", strerror(rc));
     }
-
-    pthread_setname_np(host->thread, "hymt-text");
 
     return HYMT_OK;
 }

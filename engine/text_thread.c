@@ -14,7 +14,7 @@
 
 /* Longest sleeps: figures stay fresh while it works, little to do when not. */
 #define HYMT_BUSY_MS   100
-#define HYMT_IDLE_MS   1000
+#define HYMT_IDLE_MS   HYMT_TURN_MS
 
 
 static bool hymt_host_messages(hymt_host_t *host);

@@ -854,22 +854,35 @@ ngx_http_hymt_take(ngx_http_hymt_job_t *job, const hymt_result_t *result,
 }
 
 
-/* Where the first stop string begins; len without one. */
+/*
+ * Where the stop string begins that is the first to be complete, the longest of
+ * those; len without one.
+ */
 static size_t
 ngx_http_hymt_stop_at(ngx_http_hymt_call_t *call, const char *text, size_t len)
 {
-    const char  *p;
+    size_t       n, at, end;
     ngx_uint_t   i;
+    const char  *p;
+
+    at = len;
+    end = len + 1;
 
     for (i = 0; i < call->n_stops; i++) {
-        p = memmem(text, len, call->stops[i], strlen(call->stops[i]));
+        n = strlen(call->stops[i]);
+        p = memmem(text, len, call->stops[i], n);
 
-        if (p != NULL) {
-            len = p - text;
+        if (p == NULL || (size_t) (p - text) + n > end) {
+            continue;
+        }
+
+        if ((size_t) (p - text) + n < end || (size_t) (p - text) < at) {
+            at = p - text;
+            end = at + n;
         }
     }
 
-    return len;
+    return at;
 }
 
 

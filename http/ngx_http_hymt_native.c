@@ -739,7 +739,7 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     json_t                *root, *texts, *reasons, *errors, *sources;
     json_t                *detections;
     int32_t                src;
-    uint64_t               queue, first, total, in, out;
+    uint64_t               in, out;
     ngx_uint_t             i, failed;
     ngx_http_hymt_item_t  *item;
 
@@ -749,7 +749,7 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
     sources = json_array();
     detections = json_array();
 
-    queue = first = total = in = out = 0;
+    in = out = 0;
     failed = 0;
 
     for (i = 0; i < call->n_items; i++) {
@@ -774,9 +774,6 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
                          ? json_null() : json_string(hymt_langs[src].code));
 
         failed += (item->failure != NULL);
-        queue = ngx_max(queue, item->queue_ns);
-        first = ngx_max(first, item->first_ns);
-        total = ngx_max(total, item->total_ns);
         in += item->prompt_tokens;
         out += item->completion_tokens;
     }
@@ -812,10 +809,12 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t with_text)
                                          (json_int_t) out));
     (void) json_object_set_new(root, "timing",
                                json_pack("{s:f, s:f, s:f}",
-                                         "queue_ms", (double) queue / 1e6,
+                                         "queue_ms",
+                                         (double) call->queue_ns / 1e6,
                                          "first_token_ms",
-                                         (double) first / 1e6,
-                                         "total_ms", (double) total / 1e6));
+                                         (double) call->first_ns / 1e6,
+                                         "total_ms",
+                                         (double) call->end_ns / 1e6));
 
     if (failed) {
         (void) json_object_set(root, "errors", errors);
@@ -874,10 +873,9 @@ ngx_http_hymt_native_languages(ngx_http_hymt_call_t *call)
     for (i = 0; i < HYMT_N_LANGS; i++) {
         if (call->model->params.languages >> i & 1) {
             (void) json_array_append_new(list,
-                                 json_pack("{s:s, s:s, s:s}",
+                                 json_pack("{s:s, s:s}",
                                            "code", hymt_langs[i].code,
-                                           "name", hymt_langs[i].english,
-                                           "native", hymt_langs[i].chinese));
+                                           "name", hymt_langs[i].english));
         }
     }
 

@@ -387,7 +387,7 @@ ngx_http_hymt_counts(ngx_http_hymt_page_t *page)
           { offsetof(ngx_http_hymt_stats_t, resubmitted) } },
 
         { "hymt_engine_tokens_total",
-          "Tokens that the engines computed, for nothing or not.",
+          "Tokens that went through the engines, in vain or not.",
           { ",kind=\"prompt\"", ",kind=\"output\"" },
           { offsetof(ngx_http_hymt_stats_t, rows_prefill),
             offsetof(ngx_http_hymt_stats_t, rows_decode) } },

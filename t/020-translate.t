@@ -279,26 +279,4 @@ Datei
 --- request
 GET /translate/languages
 --- response_body_like chomp
-^\{"model":"demo","languages":\[\{"code":"zh","name":"Chinese","native":"[^"]+"\}
-
-
-
-=== TEST 24: sessions: earlier texts become context, and need an owner
---- http_config
-    hymt_model demo { path $TEST_NGINX_MODEL; threads 1; max_batch 8; context 1024; }
-    hymt_sessions zone=s:256k bytes=512;
---- config
-    location = /translate { hymt_translate demo; hymt_owner $http_x_owner; }
---- request eval
-my $a = "POST /translate\n{\"text\": \"Open the file.\", \"tgt_lang\": \"de\", \"session_id\": \"s1\"}";
-[$a, $a, $a, $a =~ s/s1/s2/r, "POST /translate\n{\"text\": \"Open the file.\", \"tgt_lang\": \"de\"}"]
---- more_headers eval
-["Content-Type: application/json",
- "Content-Type: application/json\nX-Owner: a",
- "Content-Type: application/json\nX-Owner: a",
- "Content-Type: application/json\nX-Owner: a",
- "Content-Type: application/json\nX-Owner: a"]
---- error_code eval
-[400, 200, 200, 200, 200]
---- response_body_like eval
-['"code":"sessions_off"', '"prompt_tokens":18\b', '"prompt_tokens":(?!18\b)\d+', '"prompt_tokens":18\b', '"prompt_tokens":18\b']
+^\{"model":"demo","languages":\[\{"code":"zh","name":"Chinese"\}

@@ -8,49 +8,12 @@ use File::Temp qw(tempdir);
 use IPC::Open2;
 use Test::More;
 
+use Hymt::Program qw($hymt hymt put);
 
-my $hymt = $ENV{HYMT_PROGRAM} || 'build/hymt';
+
 my $model = $ENV{HYMT_MODEL} || 'models/demo';
 my $dir = tempdir(CLEANUP => 1);
 my @few = ('--batch', 4, '--context-size', 512, '--threads', 1);
-
-
-# Runs the program with what is to come from stdin; (status, stdout, stderr).
-sub hymt {
-    my ($input, @args) = @_;
-
-    put("$dir/in", $input);
-
-    my $words = join ' ', map { "'$_'" } @args;
-
-    system("$hymt $words <$dir/in >$dir/out 2>$dir/err");
-
-    return ($? >> 8, get("$dir/out"), get("$dir/err"));
-}
-
-
-sub put {
-    my ($path, $text) = @_;
-
-    open(my $f, '>:raw', $path) or die "$path: $!";
-    utf8::encode($text) if utf8::is_utf8($text);
-    print $f $text;
-    close($f) or die "$path: $!";
-}
-
-
-sub get {
-    my ($path) = @_;
-
-    open(my $f, '<:raw', $path) or die "$path: $!";
-    local $/;
-
-    my $text = <$f>;
-
-    utf8::decode($text);
-
-    return $text;
-}
 
 
 sub translate {

@@ -11,7 +11,10 @@ use IO::Socket;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $N = $ENV{HYMT_LONG} ? 2000 : 150;
+# under valgrind a text takes seconds
+
+my $slow = $ENV{TEST_NGINX_USE_VALGRIND};
+my $N = $slow ? 30 : $ENV{HYMT_LONG} ? 2000 : 150;
 
 my $s = Hymt::Server->new(timeout => 60, conf => <<'END');
 %%GLOBALS%%
@@ -93,7 +96,8 @@ like($s->access_log(), qr/ 499 /, 'during: the access log says 499');
 my $one = { text => 'Open the file.', tgt_lang => 'de' };
 
 my $half = $s->open($s->http_json('/stubborn', {
-    text => [map { "Open the file number $_." } 1 .. 40], tgt_lang => 'de' }));
+    text => [map { "Open the file number $_." } 1 .. ($slow ? 4 : 40)],
+    tgt_lang => 'de' }));
 
 shutdown($half, 1);
 is($s->read_response($half)->{status}, 200,
@@ -103,7 +107,8 @@ is($s->read_response($half)->{status}, 200,
 
 $was = $s->get('/status')->{json}{counters}{answered};
 my $gone = $s->open($s->http_json('/stubborn', {
-    text => [map { "Close the file number $_." } 1 .. 60], tgt_lang => 'de' }));
+    text => [map { "Close the file number $_." } 1 .. ($slow ? 6 : 60)],
+    tgt_lang => 'de' }));
 sleep(0.05);
 close $gone;
 

@@ -19,18 +19,8 @@ binmode Test::More->builder->$_(), ':utf8' for qw(output failure_output);
 
 # a model that says it has prompts for terms, whatever the built-in one says
 
-my $model = tempdir(CLEANUP => 1);
-my $demo = Cwd::abs_path($ENV{HYMT_MODEL} || 'models/demo');
-
-chmod 0755, $model;
-symlink "$demo/$_", "$model/$_"
-    for qw(config.json generation_config.json model.safetensors tokenizer.json
-           tokenizer_config.json chat_template.jinja);
-
-open my $out, '>', "$model/hymt.json" or die "$model/hymt.json: $!\n";
-print $out '{"family": "mt1.5", "greedy": true,'
-           . ' "languages": ["en", "de", "zh", "zh-Hant"]}';
-close $out;
+my $model = Hymt::Server::own_model('{"family": "mt1.5", "greedy": true,'
+    . ' "languages": ["en", "de", "zh", "zh-Hant"]}');
 
 my $CONF = <<"END";
 %%GLOBALS%%

@@ -14,6 +14,10 @@ my $text = { text => 'Open the file.', src_lang => 'en', tgt_lang => 'de' };
 my ($alice, $bob) = qw(replace-me-7Yq0c1Vw9sLr4TzKd2Ju
                        replace-me-f3Nn8XbQ5oHa6PeRm1Ug);
 
+# a model that takes terms and context, as the real ones do
+
+my $MODEL = Hymt::Server::own_model('{"family": "mt1.5", "greedy": true}');
+
 my @files = ('conf/nginx.conf.example', sort glob 'conf/examples/*.conf');
 
 is_deeply([map { m{([^/]+)\.conf$} } @files],
@@ -302,7 +306,7 @@ sub example {
     $http =~ s/^access_log .*;\n//m if $conf =~ /\baccess_log\b/;
     $conf =~ s/^http \{$/http {\n$http/m;
     $conf =~ s{\bpath( +)/models/[^;]+;}
-              {path$1%%MODEL%%; threads 1; max_batch 8; context 1024;}g;
+              {path$1$MODEL; threads 1; max_batch 8; context 1024;}g;
     $conf =~ s/listen 80;/listen 127.0.0.1:%%PORT%%;/g;
     $conf =~ s/listen 443 /listen 127.0.0.1:%%PORT_443%% /g;
 

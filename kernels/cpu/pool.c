@@ -8,11 +8,11 @@
  */
 
 #include "pool.h"
+#include "thread.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,19 +213,8 @@ static hymt_status_t
 hymt_pool_start(hymt_pool_t *pool, hymt_error_t *err)
 {
     int                  rc;
-    sigset_t             set, old;
     uint32_t             i;
     hymt_pool_helper_t  *h;
-
-    /* a signal of the process is for its own threads, never for a helper */
-
-    sigfillset(&set);
-    sigdelset(&set, SIGSEGV);
-    sigdelset(&set, SIGBUS);
-    sigdelset(&set, SIGFPE);
-    sigdelset(&set, SIGILL);
-
-    pthread_sigmask(SIG_BLOCK, &set, &old);
 
     rc = 0;
 
@@ -234,14 +223,9 @@ hymt_pool_start(hymt_pool_t *pool, hymt_error_t *err)
         h->pool = pool;
         h->index = i;
 
-        rc = pthread_create(&h->tid, NULL, hymt_pool_helper, h);
-        if (rc == 0) {
-            pool->n_started++;
-            (void) pthread_setname_np(h->tid, "hymt-cpu");
-        }
+        rc = hymt_thread_start(&h->tid, "hymt-cpu", hymt_pool_helper, h);
+        pool->n_started += rc == 0;
     }
-
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 
     if (rc != 0) {
         return hymt_fail(err, "can't start compute thread %u of %u: %s",

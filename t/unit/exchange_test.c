@@ -599,6 +599,14 @@ test_info(void)
 }
 
 
+/* A time of the clock; it may be before 0 here. */
+static uint64_t
+ms(int n)
+{
+    return (uint64_t) (10000 + n) * 1000000;
+}
+
+
 static void
 test_stuck(void)
 {
@@ -607,7 +615,7 @@ test_stuck(void)
 
     static const struct {
         uint32_t     state;
-        uint64_t     turn, work, progress, longest;
+        int          turn, work, progress, longest;   /* ms */
         bool         stuck;
         const char  *name;
     } cases[] = {
@@ -618,7 +626,9 @@ test_stuck(void)
         { HYMT_HOST_READY, 990, 800, 850, 60, false, "a step may be long" },
         { HYMT_HOST_READY, 990, 800, 850, 40, true, "but not that long" },
         { HYMT_HOST_READY, 990, 800, 10, 0, true, "the first one hangs" },
-        { HYMT_HOST_READY, 890, 0, 890, 0, true, "the host is silent" },
+        { HYMT_HOST_READY, -1000, 0, 890, 0, false, "the host was away" },
+        { HYMT_HOST_READY, -1100, 0, 890, 0, false, "as long as it may" },
+        { HYMT_HOST_READY, -1200, 0, 890, 0, true, "but not for ever" },
         { HYMT_HOST_READY, 1010, 1020, 1030, 0, false, "news of later" },
         { HYMT_HOST_LOADING, 1, 1, 1, 0, false, "loading" },
         { HYMT_HOST_FAILED, 1, 1, 1, 0, false, "failed" },
@@ -627,12 +637,13 @@ test_stuck(void)
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         memset(&info, 0, sizeof(info));
         info.state = cases[i].state;
-        info.turn_ns = cases[i].turn;
-        info.work_ns = cases[i].work;
-        info.progress_ns = cases[i].progress;
-        info.step_max_ns = cases[i].longest;
+        info.turn_ns = ms(cases[i].turn);
+        info.work_ns = cases[i].work ? ms(cases[i].work) : 0;
+        info.progress_ns = ms(cases[i].progress);
+        info.step_max_ns = (uint64_t) cases[i].longest * 1000000;
 
-        is_int(hymt_exchange_stuck(&info, 1000, 100), cases[i].stuck,
+        is_int(hymt_exchange_stuck(&info, ms(1000), 100 * 1000000),
+               cases[i].stuck,
                "stuck: %s", cases[i].name);
     }
 }

@@ -49,6 +49,32 @@ sub command {
 }
 
 
+# What goes before it to run it under valgrind; what that finds, one file a
+# process, goes to valgrind.PID in the folder.
+sub valgrind_command {
+    my ($folder) = @_;
+
+    my @command = ('valgrind', '-q', '--tool=memcheck', '--leak-check=full',
+                   '--errors-for-leak-kinds=definite',
+                   '--show-leak-kinds=definite', '--num-callers=40',
+                   '--gen-suppressions=all', '--error-exitcode=99',
+                   "--log-file=$folder/valgrind.%p");
+
+    push @command, '--suppressions=t/valgrind.suppress'
+        if -e 't/valgrind.suppress';
+
+    return @command;
+}
+
+
+# What valgrind has found by now, each process's text.
+sub valgrind_faults {
+    my ($folder) = @_;
+
+    return grep { /\S/ } map { slurp($_) } sort glob "$folder/valgrind.*";
+}
+
+
 # Starts it and waits until its pid file is there.  False: it did not start;
 # see output() and exit_code().
 sub start {

@@ -31,7 +31,9 @@ package Hymt::Server;
 # (its folder), %%PORT%%, and %%PORT_1%%, %%PORT_2%% ...: free ports that stay
 # the same for the object.
 #
-# Environment: TEST_NGINX_BINARY, HYMT_MODULE, HYMT_MODEL.
+# Environment: TEST_NGINX_BINARY, HYMT_MODULE, HYMT_MODEL; with
+# TEST_NGINX_USE_VALGRIND NGINX runs under valgrind, all that is waited for may
+# take $SLOW times as long, and finish() fails on what valgrind finds.
 #
 # A response is what Hymt::Http::parse_response() makes, with `json` (decoded,
 # where it is JSON) and `error` (undef, "timeout", what the system said).
@@ -48,6 +50,9 @@ use Time::HiRes qw(sleep time);
 
 use Hymt::Http qw(connect_to exchange exchange_many parse_response free_port);
 use Hymt::Process;
+
+
+our $SLOW = $ENV{TEST_NGINX_USE_VALGRIND} ? 20 : 1;
 
 
 # Options: conf (text), log_level ("info"), timeout of a request, seconds (20).
@@ -67,6 +72,8 @@ sub new {
         %o,
     }, $class;
 
+    $self->{timeout} *= $SLOW;
+
     # workers may be another user's
 
     chmod 0755, $self->{dir};
@@ -75,8 +82,10 @@ sub new {
     $self->write_conf($self->{conf});
 
     $self->{process} = Hymt::Process->new(
-        prefix => $self->{dir},
-        conf   => "$self->{dir}/nginx.conf",
+        prefix   => $self->{dir},
+        conf     => "$self->{dir}/nginx.conf",
+        valgrind => $SLOW > 1
+            ? [Hymt::Process::valgrind_command("$self->{dir}/logs")] : [],
     );
 
     return $self;
@@ -85,6 +94,29 @@ sub new {
 
 sub dir  { return $_[0]->{dir} }
 sub port { return $_[0]->{ports}{$_[1] || ''} ||= free_port() }
+
+
+# ---- models ----
+
+# A folder with the built-in model's files and a hymt.json of one's own, for what
+# the built-in one does not say it can do.  It goes with the program.
+sub own_model {
+    my ($json) = @_;
+
+    my $demo = abs_path($ENV{HYMT_MODEL} || 'models/demo');
+    my $dir = tempdir(CLEANUP => 1);
+
+    chmod 0755, $dir;
+    symlink "$demo/$_", "$dir/$_"
+        for qw(config.json generation_config.json model.safetensors
+               tokenizer.json tokenizer_config.json chat_template.jinja);
+
+    CORE::open(my $out, '>', "$dir/hymt.json") or die "$dir/hymt.json: $!\n";
+    print {$out} $json;
+    close $out;
+
+    return $dir;
+}
 
 
 # ---- configuration ----
@@ -178,11 +210,12 @@ sub start {
 sub stop {
     my ($self, $signal, $limit) = @_;
 
-    return $self->{process}->stop($signal, $limit);
+    return $self->{process}->stop($signal, ($limit || 10) * $SLOW);
 }
 
 
-# Stops it and tests that it went in time and left no alert: two tests.
+# Stops it and tests that it went in time and left no alert: two tests, a third
+# under valgrind.
 sub finish {
     my ($self) = @_;
 
@@ -193,6 +226,12 @@ sub finish {
 
     Test::More::ok(!$running || defined $took, 'NGINX stops on QUIT');
     Test::More::is(join("\n", $self->alerts()), '', 'no alerts');
+
+    if ($SLOW > 1) {
+        my @faults = Hymt::Process::valgrind_faults("$self->{dir}/logs");
+
+        Test::More::is(join("\n", @faults), '', 'valgrind finds nothing');
+    }
 }
 
 
@@ -325,7 +364,7 @@ sub reload {
 sub wait_until {
     my ($self, $limit, $code) = @_;
 
-    my $end = time() + $limit;
+    my $end = time() + $limit * $SLOW;
 
     for (;;) {
         my $value = $code->();

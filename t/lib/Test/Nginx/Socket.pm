@@ -311,7 +311,9 @@ sub prepare {
         conf       => "$servroot/conf/nginx.conf",
         once       => defined $block->must_die,
         foreground => $under_valgrind,
-        valgrind   => $under_valgrind ? [valgrind_command()] : [],
+        valgrind   => $under_valgrind
+                      ? [Hymt::Process::valgrind_command("$servroot/logs")]
+                      : [],
     );
 
     my $started = $nginx->start();
@@ -382,20 +384,6 @@ sub must_die {
 }
 
 
-sub valgrind_command {
-    my @command = ('valgrind', '-q', '--tool=memcheck', '--leak-check=full',
-                   '--errors-for-leak-kinds=definite',
-                   '--show-leak-kinds=definite', '--num-callers=40',
-                   '--gen-suppressions=all', '--error-exitcode=99',
-                   "--log-file=$servroot/logs/valgrind.%p");
-
-    push @command, '--suppressions=t/valgrind.suppress'
-        if -e 't/valgrind.suppress';
-
-    return @command;
-}
-
-
 # Stops the running NGINX and looks at what its log holds by then.
 sub stop_nginx {
     return if !$nginx;
@@ -420,11 +408,8 @@ sub stop_nginx {
         report("$name - error.log: $_") for Hymt::Process::bad_lines($log);
     }
 
-    for my $file (glob "$servroot/logs/valgrind.*") {
-        my $text = Hymt::Process::slurp($file);
-
-        report("$name - valgrind:\n$text") if $text =~ /\S/;
-    }
+    report("$name - valgrind:\n$_")
+        for Hymt::Process::valgrind_faults("$servroot/logs");
 }
 
 
