@@ -1072,7 +1072,10 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
 }
 
 
-/* The engine has served and does no more; another is to come. */
+/*
+ * The engine has served and does no more; another is to come, or has just come
+ * (LOADING).
+ */
 static ngx_uint_t
 ngx_http_hymt_gone(ngx_http_hymt_model_t *model)
 {
@@ -1087,6 +1090,7 @@ ngx_http_hymt_gone(ngx_http_hymt_model_t *model)
     hymt_exchange_info(&model->exchange, &info);
 
     return info.state == HYMT_HOST_STOPPED
+           || info.state == HYMT_HOST_LOADING
            || (info.state == HYMT_HOST_FAILED && info.load_ns != 0);
 }
 

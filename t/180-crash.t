@@ -413,6 +413,20 @@ for my $workers (2, 4) {
     is($s->send(request('one', 7))->{json}{translation}, $want,
        'in a row: translates');
 
+    # a new generation has no past
+
+    my $pid = host();
+
+    $s->signal('KILL', $pid);
+    ok($s->wait_until(5, sub {
+        status()->{engine_worker}{ended_in_a_row} == 4
+    }), 'in a row: once more');
+
+    $pid = host();
+    $s->reload();
+    ok(ready($pid), 'in a row: ready after a reload');
+    is(status()->{engine_worker}{ended_in_a_row}, 0, 'in a row: which forgets');
+
     $s->finish();
 }
 

@@ -73,6 +73,10 @@ ok($s->wait_until(20, sub { !Hymt::Process::alive($old) }),
    'the old master leaves');
 is(same($s->send_many(\@requests)), 40, 'the new one goes on');
 
+is($s->get('/status')->{json}{counters}{failed}, 0, 'none failed');
+ok($s->get('/status')->{json}{counters}{answered} < 200,
+   'the new one counts for itself');
+
 my $engine = $s->get('/status')->{json}{engine_worker};
 
 is($engine->{mode}, 'dedicated', 'with a worker for its engines');
