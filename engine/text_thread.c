@@ -214,13 +214,15 @@ hymt_host_end(hymt_host_t *host)
     hymt_message_t    m;
     hymt_host_job_t  *job, *next;
 
-    hymt_engine_stop(host->engine);
-    host->engine = NULL;
-
     host->state = HYMT_HOST_STOPPED;
     strcpy(host->reason, "the engine is stopping");
 
+    /* with the engine's last figures, which go with it */
+
     hymt_host_publish(host);
+
+    hymt_engine_stop(host->engine);
+    host->engine = NULL;
 
     for (job = host->first; job != NULL; job = next) {
         next = job->next;
