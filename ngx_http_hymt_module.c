@@ -57,6 +57,13 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_hymt_workers[] = {
+    { ngx_string("dedicated"), NGX_HTTP_HYMT_DEDICATED },
+    { ngx_string("shared"), NGX_HTTP_HYMT_SHARED },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_enum_t  ngx_http_hymt_statuses[] = {
     { ngx_string("json"), NGX_HTTP_HYMT_STATUS_JSON },
     { ngx_string("prometheus"), NGX_HTTP_HYMT_STATUS_PROMETHEUS },
@@ -100,6 +107,13 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_hymt_main_conf_t, buffers),
       NULL },
+
+    { ngx_string("hymt_engine_worker"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_hymt_main_conf_t, engine_worker),
+      ngx_http_hymt_workers },
 
     { ngx_string("hymt_watchdog"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
@@ -310,6 +324,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
      *     hmcf->lane_fds = NULL;
      *     hmcf->pool = NULL;
      *     hmcf->used = 0;
+     *     hmcf->dedicated = 0;
      */
 
     if (ngx_array_init(&hmcf->models, cf->pool, 2,
@@ -326,6 +341,7 @@ ngx_http_hymt_create_main_conf(ngx_conf_t *cf)
     }
 
     hmcf->buffers = NGX_CONF_UNSET_SIZE;
+    hmcf->engine_worker = NGX_CONF_UNSET_UINT;
     hmcf->watchdog = NGX_CONF_UNSET_MSEC;
     hmcf->cycle = cf->cycle;
 

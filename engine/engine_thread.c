@@ -431,6 +431,10 @@ hymt_engine_begin(void *data, hymt_seq_t *seq)
 
     seq->t_start = hymt_now_ns();
 
+    if (seq->started != NULL) {
+        atomic_store(seq->started, 1);
+    }
+
     engine->ops->slot_begin(engine->backend, seq->slot, &seq->sampling,
                             seq->prompt, seq->n_prompt);
 }

@@ -261,7 +261,8 @@ void hymt_client_cancel(hymt_client_t *client, uint32_t slot);
  * The next event: HYMT_OK, or HYMT_AGAIN.
  *
  * On EPOCH every slot has been freed without DONE; the client is attaching
- * anew and will see ATTACHED.  Jobs in flight are the caller's to resubmit.
+ * anew and will see ATTACHED.  Jobs in flight are the caller's to resubmit:
+ * what started() says of them holds until submit() is next called.
  */
 hymt_status_t hymt_client_poll(hymt_client_t *client, hymt_event_t *event);
 
@@ -284,6 +285,12 @@ void hymt_client_result(const hymt_client_t *client, uint32_t slot,
 
 /* After DONE. */
 void hymt_client_slot_free(hymt_client_t *client, uint32_t slot);
+
+/*
+ * Whether the engine had begun to compute a job: one that had not is no cause
+ * of the engine's end.
+ */
+bool hymt_client_started(const hymt_client_t *client, uint32_t slot);
 
 uint32_t hymt_client_slots_free(const hymt_client_t *client);
 
@@ -347,6 +354,10 @@ char *hymt_server_out(hymt_server_t *server, uint32_t lane, uint32_t slot,
 
 void hymt_server_progress(hymt_server_t *server, uint32_t lane, uint32_t slot,
     uint32_t len);
+
+/* Where the engine says that a job is being computed: set it to 1. */
+_Atomic uint32_t *hymt_server_started(hymt_server_t *server, uint32_t lane,
+    uint32_t slot);
 
 /* Ends a job; its slot is the client's again.  Exactly once for each job. */
 void hymt_server_done(hymt_server_t *server, uint32_t lane, uint32_t slot,

@@ -298,6 +298,7 @@ hymt_client_write(hymt_client_t *client, const hymt_job_t *job, uint32_t slot)
 
     atomic_store_explicit(&s->out_len, 0, memory_order_relaxed);
     atomic_store_explicit(&s->news, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->started, 0, memory_order_relaxed);
 }
 
 
@@ -565,6 +566,21 @@ hymt_client_slot_free(hymt_client_t *client, uint32_t slot)
     {
         hymt_client_release(client, slot);
     }
+}
+
+
+bool
+hymt_client_started(const hymt_client_t *client, uint32_t slot)
+{
+    hymt_slot_t  *s;
+
+    if (slot >= client->ex.params.n_slots) {
+        return false;
+    }
+
+    s = hymt_slot(client->lane, &client->layout, slot);
+
+    return atomic_load(&s->started) != 0;
 }
 
 

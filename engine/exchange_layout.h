@@ -134,6 +134,9 @@ typedef struct {
 
     /* set by the host with a PROGRESS entry, cleared by the client */
     _Atomic uint32_t  news;
+
+    /* set by the host's engine, cleared by the client before it submits */
+    _Atomic uint32_t  started;
     hymt_result_t     result;
 } hymt_slot_t;
 

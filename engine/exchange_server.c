@@ -514,6 +514,14 @@ hymt_server_progress(hymt_server_t *server, uint32_t lane, uint32_t slot,
 }
 
 
+_Atomic uint32_t *
+hymt_server_started(hymt_server_t *server, uint32_t lane, uint32_t slot)
+{
+    return &hymt_slot(server->lanes[lane].lane, &server->layout, slot)
+            ->started;
+}
+
+
 void
 hymt_server_done(hymt_server_t *server, uint32_t lane, uint32_t slot,
     const hymt_result_t *result)

@@ -309,7 +309,10 @@ hymt_host_ready(hymt_host_t *host)
 }
 
 
-/* For good: what waits is answered, what ran comes back from the engine. */
+/*
+ * For good: what waits is answered, what ran comes back from the engine.  The
+ * state goes first, so that who reads an answer knows why.
+ */
 static void
 hymt_host_fail(hymt_host_t *host, const char *reason)
 {
@@ -319,6 +322,7 @@ hymt_host_fail(hymt_host_t *host, const char *reason)
     hymt_host_reason(host, reason);
 
     hymt_host_say(host, HYMT_LOG_ERROR, "%s", reason);
+    hymt_host_publish(host);
 
     for (job = host->first; job != NULL; job = next) {
         next = job->next;

@@ -382,6 +382,7 @@ hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
     job->seq.out = job->ids + n;
     job->seq.max_new = max_new;
     job->seq.sampling = job->job.sampling;
+    job->seq.started = hymt_server_started(host->server, job->lane, job->slot);
 
     hymt_host_stops(host, job);
 

@@ -128,6 +128,9 @@ void hymt_host_watch(hymt_host_t *host);
 
 void *hymt_host_thread(void *data);
 
+/* State and figures, for everybody to see. */
+void hymt_host_publish(hymt_host_t *host);
+
 
 /* ---- host_job.c ---- */
 

@@ -56,6 +56,9 @@ typedef struct hymt_seq_s {
     uint32_t          n_stop;     /* 0: stop is not looked at */
     void             *owner;
 
+    /* set to 1 by the engine thread before its first step; may be NULL */
+    _Atomic uint32_t *started;
+
     /*
      * raised by the owner at any time, with hymt_engine_cancel(); seen at the
      * next step

@@ -19,7 +19,6 @@
 
 static bool hymt_host_messages(hymt_host_t *host);
 static void hymt_host_deadlines(hymt_host_t *host);
-static void hymt_host_publish(hymt_host_t *host);
 static void hymt_host_sleep(hymt_host_t *host);
 static void hymt_host_end(hymt_host_t *host);
 
@@ -123,7 +122,7 @@ hymt_host_deadlines(hymt_host_t *host)
     info.field = atomic_load_explicit(&stats->field, memory_order_relaxed)
 
 
-static void
+void
 hymt_host_publish(hymt_host_t *host)
 {
     uint32_t                    i;
@@ -215,11 +214,15 @@ hymt_host_end(hymt_host_t *host)
     hymt_message_t    m;
     hymt_host_job_t  *job, *next;
 
-    hymt_engine_stop(host->engine);
-    host->engine = NULL;
-
     host->state = HYMT_HOST_STOPPED;
     strcpy(host->reason, "the engine is stopping");
+
+    /* with the engine's last figures, which go with it */
+
+    hymt_host_publish(host);
+
+    hymt_engine_stop(host->engine);
+    host->engine = NULL;
 
     for (job = host->first; job != NULL; job = next) {
         next = job->next;

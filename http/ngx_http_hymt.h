@@ -16,6 +16,8 @@
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
  *                            hosts in worker 0, bells, life and death
+ *   ngx_http_hymt_lost.c     calls whose engine has died
+ *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
  *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
  *   ngx_http_hymt_metrics.c  counting, in shared memory
@@ -59,6 +61,7 @@
 typedef struct ngx_http_hymt_main_conf_s  ngx_http_hymt_main_conf_t;
 typedef struct ngx_http_hymt_call_s       ngx_http_hymt_call_t;
 typedef struct ngx_http_hymt_api_s        ngx_http_hymt_api_t;
+typedef struct ngx_http_hymt_job_s        ngx_http_hymt_job_t;
 
 
 /* A hymt_sessions zone. */
@@ -125,13 +128,31 @@ typedef struct {
     int                         host_fd;
 
     ngx_http_hymt_stats_t      *stats;     /* in the zone */
+
+    /* of this process */
+    ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
+    unsigned                    held:1;    /* jobs wait for its next engine */
 } ngx_http_hymt_model_t;
 
 
-/* Made for one cycle, shared by its processes. */
+/* hymt_engine_worker */
+
+typedef enum {
+    NGX_HTTP_HYMT_SHARED = 0,             /* worker 0 serves clients, too */
+    NGX_HTTP_HYMT_DEDICATED
+} ngx_http_hymt_worker_e;
+
+
+/* Made for one cycle, shared by its processes; times by ngx_http_hymt_now(). */
 
 typedef struct {
     ngx_atomic_t                pid[HYMT_MAX_LANES];   /* 0: not attached */
+
+    /* worker 0's */
+    ngx_atomic_t                ended;     /* before its time, in a row */
+    ngx_atomic_t                failed;    /* it leaves for that reason */
+    ngx_atomic_t                ready;     /* an engine, since; 0: none */
+    ngx_atomic_t                resume;    /* engines start then; 0: running */
 } ngx_http_hymt_roster_t;
 
 
@@ -149,6 +170,8 @@ struct ngx_http_hymt_main_conf_s {
     int                        *lane_fds;  /* [lanes] */
     ngx_thread_pool_t          *pool;
     ngx_uint_t                  used;      /* hymt_translate somewhere */
+    ngx_uint_t                  engine_worker; /* ngx_http_hymt_worker_e */
+    ngx_uint_t                  dedicated; /* what came of it */
 };
 
 
@@ -272,12 +295,21 @@ typedef struct {
 
 /* A unit in the engine. */
 
-typedef struct {
+struct ngx_http_hymt_job_s {
     ngx_http_hymt_call_t       *call;
     ngx_http_hymt_item_t       *item;      /* NULL: free */
     uint32_t                    id;        /* of the document's unit */
     uint32_t                    slot;
-} ngx_http_hymt_job_t;
+    unsigned                    suspect:1; /* of having ended an engine */
+};
+
+
+/* A unit that was being computed when an engine ended. */
+
+typedef struct {
+    ngx_http_hymt_item_t       *item;
+    uint32_t                    id;
+} ngx_http_hymt_suspect_t;
 
 
 typedef struct {
@@ -421,7 +453,8 @@ struct ngx_http_hymt_call_s {
     ngx_uint_t                  running;   /* of them */
     ngx_uint_t                  first;     /* first item that is not done */
     ngx_uint_t                  done;      /* items */
-    ngx_uint_t                  epochs;    /* engine restarts lived through */
+    ngx_http_hymt_suspect_t    *suspects;  /* malloc'ed, [window] */
+    ngx_uint_t                  n_suspects;
     ngx_msec_t                  start;     /* body read, ngx_current_msec */
     uint64_t                    start_ns;  /* the same, hymt_now_ns() clock */
     uint64_t                    deadline;
@@ -452,6 +485,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
+    unsigned                    waits:1;   /* there, for another's suspect */
     unsigned                    ended:1;   /* of no interest to the engine */
     unsigned                    answered:1;
     unsigned                    counted:1;
@@ -523,6 +557,12 @@ ngx_int_t ngx_http_hymt_submit(ngx_http_hymt_job_t *job,
     const hymt_job_t *params);
 void ngx_http_hymt_cancel(ngx_http_hymt_job_t *job);
 
+/* whether the engine had begun with a job, which may be lost by now */
+ngx_uint_t ngx_http_hymt_started(ngx_http_hymt_job_t *job);
+
+/* this process is the engines' and ends with them */
+ngx_uint_t ngx_http_hymt_leaves(void);
+
 /* the text so far of a job in the engine: the slot's, to be copied */
 void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
     uint32_t *len);
@@ -559,8 +599,10 @@ void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_run(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
     const hymt_result_t *result, const char *text);
-void ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_close(ngx_http_hymt_call_t *call);
+
+/* a unit that is not in the engine is to be handed out again */
+void ngx_http_hymt_take_back(ngx_http_hymt_job_t *job);
 
 /* then NULL: the call is gone when the work is done */
 ngx_int_t ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
@@ -614,6 +656,26 @@ void ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data,
 
 /* appends "data: " JSON "\n\n" and lets go of root */
 void ngx_http_hymt_append_event(ngx_http_hymt_text_t *out, json_t *root);
+
+
+/* ngx_http_hymt_lost.c */
+
+void ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_job_lost(ngx_http_hymt_job_t *job);
+ngx_uint_t ngx_http_hymt_may_run(ngx_http_hymt_job_t *job);
+void ngx_http_hymt_job_runs(ngx_http_hymt_job_t *job);
+void ngx_http_hymt_job_over(ngx_http_hymt_job_t *job);
+void ngx_http_hymt_acquit(ngx_http_hymt_job_t *job);
+
+
+/* ngx_http_hymt_worker.c */
+
+ngx_int_t ngx_http_hymt_choose_worker(ngx_http_hymt_main_conf_t *hmcf);
+void ngx_http_hymt_stop_listening(ngx_cycle_t *cycle);
+ngx_msec_t ngx_http_hymt_backoff(ngx_http_hymt_roster_t *roster,
+    ngx_log_t *log);
+ngx_msec_t ngx_http_hymt_backing_off(ngx_http_hymt_main_conf_t *hmcf);
+uint64_t ngx_http_hymt_now(void);
 
 
 /* ngx_http_hymt_params.c: on any thread */

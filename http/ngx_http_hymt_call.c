@@ -35,7 +35,6 @@ static ngx_int_t ngx_http_hymt_ask(ngx_http_hymt_job_t *job,
     const hymt_unit_t *unit);
 static char *ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call,
     const hymt_unit_t *unit, uint32_t *len);
-static void ngx_http_hymt_give_back(ngx_http_hymt_job_t *job);
 static void ngx_http_hymt_item_end(ngx_http_hymt_item_t *item);
 static void ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item,
     ngx_uint_t status, const char *code, const char *message);
@@ -445,7 +444,7 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
             continue;
         }
 
-        ngx_http_hymt_give_back(job);
+        ngx_http_hymt_take_back(job);
 
         if (rc == NGX_AGAIN) {
             ngx_http_hymt_line_up(call);
@@ -641,9 +640,8 @@ ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call, const hymt_unit_t *unit,
 }
 
 
-/* A unit that is not in the engine is to be handed out again. */
-static void
-ngx_http_hymt_give_back(ngx_http_hymt_job_t *job)
+void
+ngx_http_hymt_take_back(ngx_http_hymt_job_t *job)
 {
     if (job->item->doc != NULL) {
         hymt_document_return(job->item->doc, job->id);
@@ -727,6 +725,8 @@ ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
 
     call = job->call;
     item = job->item;
+
+    ngx_http_hymt_acquit(job);
 
     call->running--;
 
@@ -883,57 +883,6 @@ ngx_http_hymt_stop_at(ngx_http_hymt_call_t *call, const char *text, size_t len)
     }
 
     return at;
-}
-
-
-/*
- * The engine died and took this call's jobs along.  They are asked again once;
- * a call that was there at two deaths may be their cause.  One that has sent
- * text of a job that is lost can't take it back.
- */
-void
-ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
-{
-    ngx_uint_t             i, sent;
-    ngx_http_hymt_item_t  *item;
-
-    if (call->running == 0) {
-        return;
-    }
-
-    sent = 0;
-
-    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
-        item = call->jobs[i].item;
-
-        if (item == NULL) {
-            continue;
-        }
-
-        if (item->sent
-            && (item->doc == NULL || hymt_document_plain(item->doc)))
-        {
-            sent = 1;
-        }
-
-        ngx_http_hymt_give_back(&call->jobs[i]);
-    }
-
-    call->running = 0;
-
-    if (++call->epochs > 1) {
-        ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
-                           "the engine failed twice with this request");
-
-    } else if (sent) {
-        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-                           "the engine was restarted");
-
-    } else {
-        ngx_http_hymt_count_resubmitted(call);
-    }
-
-    ngx_post_event(&call->run, &ngx_posted_events);
 }
 
 
@@ -1193,6 +1142,7 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
 
     free(call->items);
     free(call->jobs);
+    free(call->suspects);
     free(call->terms);
     free(call->stops);
     free(call->data);

@@ -487,7 +487,8 @@ ngx_http_hymt_states(ngx_http_hymt_page_t *page)
     ngx_uint_t  i, j;
 
     static const char *const  states[] = {
-        "starting", "loading", "ready", "stuck", "failed", "stopped"
+        "starting", "loading", "ready", "stuck", "failed", "stopped",
+        "backing off"
     };
 
     ngx_http_hymt_head(page, "hymt_engine_state", "gauge",

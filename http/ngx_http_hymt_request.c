@@ -12,9 +12,6 @@
 #include "ngx_http_hymt.h"
 
 
-#define NGX_HTTP_HYMT_RETRY_AFTER  "1"
-
-
 static ngx_int_t ngx_http_hymt_cors(ngx_http_request_t *r,
     ngx_http_hymt_loc_conf_t *hlcf);
 static ngx_int_t ngx_http_hymt_owner(ngx_http_request_t *r,
@@ -603,18 +600,31 @@ ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
 static ngx_int_t
 ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
 {
-    hymt_host_info_t        info;
-    ngx_http_hymt_model_t  *model;
+    ngx_msec_t                  wait;
+    hymt_host_info_t            info;
+    ngx_http_hymt_model_t      *model;
+    ngx_http_hymt_main_conf_t  *hmcf;
 
     model = call->model;
+    hmcf = ngx_http_get_module_main_conf(call->r, ngx_http_hymt_module);
+    wait = ngx_http_hymt_backing_off(hmcf);
 
     if (!ngx_http_hymt_engine_info(model, &info)) {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
                            "there is no engine");
 
-    } else if (info.state == HYMT_HOST_FAILED) {
+    } else if (wait) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "the engine of model \"%s\" has failed and starts"
+                           " again in %lu s", model->name.data,
+                           (unsigned long) (wait + 999) / 1000);
 
-        /* why is the log's and hymt_status's to say, not everybody's to know */
+    } else if (info.state == HYMT_HOST_FAILED && info.load_ns == 0) {
+
+        /*
+         * One that failed after it was ready is about to be replaced.  Why is
+         * the log's and hymt_status's to say, not everybody's to know.
+         */
 
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
                            "the engine of model \"%s\" has failed",
@@ -1131,10 +1141,12 @@ ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status, const char *type,
 static ngx_int_t
 ngx_http_hymt_error_headers(ngx_http_request_t *r, ngx_uint_t status)
 {
-    u_char                *p;
-    ngx_uint_t             i, types, methods;
-    ngx_http_hymt_call_t  *call;
-    u_char                 value[256];
+    u_char                     *p;
+    ngx_msec_t                  wait;
+    ngx_uint_t                  i, types, methods;
+    ngx_http_hymt_call_t       *call;
+    ngx_http_hymt_main_conf_t  *hmcf;
+    u_char                      value[256];
 
     static struct {
         ngx_uint_t   bit;
@@ -1185,8 +1197,13 @@ ngx_http_hymt_error_headers(ngx_http_request_t *r, ngx_uint_t status)
 
     case NGX_HTTP_TOO_MANY_REQUESTS:
     case NGX_HTTP_SERVICE_UNAVAILABLE:
-        return ngx_http_hymt_header(r, "Retry-After",
-                                    NGX_HTTP_HYMT_RETRY_AFTER);
+        hmcf = ngx_http_get_module_main_conf(r, ngx_http_hymt_module);
+        wait = ngx_http_hymt_backing_off(hmcf);
+
+        p = ngx_sprintf(p, "%M", ngx_max((wait + 999) / 1000, 1));
+        *p = '\0';
+
+        return ngx_http_hymt_header(r, "Retry-After", (char *) value);
     }
 
     return NGX_OK;

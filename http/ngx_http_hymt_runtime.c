@@ -57,6 +57,8 @@ typedef struct {
 
     ngx_event_t                      more;    /* posted: drain again */
     ngx_event_t                      hold;    /* worker 0 leaves last */
+    ngx_event_t                      resume;  /* worker 0: start engines */
+    ngx_uint_t                       recycle; /* worker 0 leaves at once */
 
     /* worker 0: its engines are looked at */
     ngx_event_t                      watch;
@@ -82,6 +84,7 @@ static void ngx_http_hymt_unmap(void *data);
 static ngx_int_t ngx_http_hymt_make_bells(ngx_http_hymt_main_conf_t *hmcf);
 static void ngx_http_hymt_close_bells(void *data);
 static ngx_connection_t *ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd);
+static void ngx_http_hymt_start_hosts(ngx_event_t *ev);
 static void ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model, ngx_cycle_t *cycle);
 static void ngx_http_hymt_bell(ngx_event_t *ev);
@@ -90,8 +93,11 @@ static void ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt);
 static void ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model, hymt_client_t *client,
     hymt_event_t *event);
+static ngx_uint_t ngx_http_hymt_gone(ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
+static void ngx_http_hymt_host_changed(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, hymt_host_info_t *info);
 static void ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
@@ -99,6 +105,9 @@ static void ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
 static void ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt);
 static void ngx_http_hymt_hold(ngx_event_t *ev);
 static ngx_uint_t ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt);
+static void ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt);
+static ngx_uint_t ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt,
+    ngx_uint_t lane);
 static void ngx_http_hymt_watch(ngx_event_t *ev);
 static void ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
@@ -160,7 +169,9 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
         return NGX_ERROR;
     }
 
-    if (ngx_http_hymt_glossaries_check(hmcf) != NGX_OK) {
+    if (ngx_http_hymt_choose_worker(hmcf) != NGX_OK
+        || ngx_http_hymt_glossaries_check(hmcf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -444,6 +455,7 @@ ngx_http_hymt_close_bells(void *data)
 ngx_int_t
 ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 {
+    ngx_msec_t                  wait;
     ngx_uint_t                  i;
     hymt_error_t                err;
     ngx_http_hymt_model_t     **models;
@@ -496,6 +508,12 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     rt->hold.handler = ngx_http_hymt_hold;
     rt->hold.data = rt->bell;
     rt->hold.log = cycle->log;
+    rt->hold.cancelable = (rt->lane != 0);
+
+    rt->resume.handler = ngx_http_hymt_start_hosts;
+    rt->resume.data = rt->bell;
+    rt->resume.log = cycle->log;
+    rt->resume.cancelable = 1;
 
     /* cancelable: it keeps nobody from leaving */
 
@@ -505,6 +523,16 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     rt->watch.cancelable = 1;
 
     ngx_http_hymt_runtime = rt;
+
+    wait = 0;
+
+    if (rt->lane == 0) {
+        wait = ngx_http_hymt_backoff(hmcf->roster, cycle->log);
+
+        if (hmcf->dedicated) {
+            ngx_http_hymt_stop_listening(cycle);
+        }
+    }
 
     hmcf->roster->pid[rt->lane] = ngx_pid;
     hmcf->counters->buffers[rt->lane] = 0;
@@ -525,10 +553,13 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
             ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
                           "hymt_model \"%V\": %s", &models[i]->name, err.text);
         }
+    }
 
-        if (rt->lane == 0) {
-            ngx_http_hymt_start_host(rt, models[i], cycle);
-        }
+    if (wait) {
+        ngx_add_timer(&rt->resume, wait);
+
+    } else if (rt->lane == 0) {
+        ngx_http_hymt_start_hosts(&rt->resume);
     }
 
     if (rt->lane == 0) {
@@ -579,6 +610,28 @@ ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd)
     }
 
     return c;
+}
+
+
+static void
+ngx_http_hymt_start_hosts(ngx_event_t *ev)
+{
+    ngx_uint_t                 i;
+    ngx_connection_t          *c;
+    ngx_http_hymt_model_t    **models;
+    ngx_http_hymt_runtime_t   *rt;
+
+    c = ev->data;
+    rt = c->data;
+    models = rt->conf->models.elts;
+
+    for (i = 0; i < rt->conf->models.nelts; i++) {
+        if (models[i]->used) {
+            ngx_http_hymt_start_host(rt, models[i], rt->cycle);
+        }
+    }
+
+    rt->conf->roster->resume = 0;
 }
 
 
@@ -757,9 +810,14 @@ ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
         return NGX_ERROR;
     }
 
+    if (job->call->model->held || !ngx_http_hymt_may_run(job)) {
+        return NGX_AGAIN;
+    }
+
     switch (hymt_client_submit(client, params, job, &job->slot, &err)) {
 
     case HYMT_OK:
+        ngx_http_hymt_job_runs(job);
         return NGX_OK;
 
     case HYMT_AGAIN:
@@ -783,7 +841,27 @@ ngx_http_hymt_cancel(ngx_http_hymt_job_t *job)
 
     if (client != NULL) {
         hymt_client_cancel(client, job->slot);
+        ngx_http_hymt_job_over(job);
     }
+}
+
+
+ngx_uint_t
+ngx_http_hymt_started(ngx_http_hymt_job_t *job)
+{
+    hymt_client_t  *client;
+
+    client = ngx_http_hymt_runtime->clients[job->call->model->index];
+
+    return hymt_client_started(client, job->slot);
+}
+
+
+ngx_uint_t
+ngx_http_hymt_leaves(void)
+{
+    return ngx_http_hymt_runtime->lane == 0
+           && ngx_process == NGX_PROCESS_WORKER;
 }
 
 
@@ -937,6 +1015,7 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
     switch (event->kind) {
 
     case HYMT_EVENT_ATTACHED:
+        model->held = 0;
         ngx_http_hymt_serve_line(rt, model);
         break;
 
@@ -948,7 +1027,16 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
             result.text_len = len;
         }
 
-        ngx_http_hymt_call_done(event->data, &result, text);
+        if ((result.code == HYMT_RESULT_FAILED
+             || result.code == HYMT_RESULT_UNAVAILABLE)
+            && ngx_http_hymt_gone(model))
+        {
+            model->held = 1;
+            ngx_http_hymt_job_lost(event->data);
+
+        } else {
+            ngx_http_hymt_call_done(event->data, &result, text);
+        }
 
         hymt_client_slot_free(client, event->slot);
 
@@ -985,6 +1073,29 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
 
 
 /*
+ * The engine has served and does no more; another is to come, or has just come
+ * (LOADING).
+ */
+static ngx_uint_t
+ngx_http_hymt_gone(ngx_http_hymt_model_t *model)
+{
+    hymt_host_info_t  info;
+
+    /* a reload of a single process brings none */
+
+    if (ngx_process != NGX_PROCESS_WORKER) {
+        return 0;
+    }
+
+    hymt_exchange_info(&model->exchange, &info);
+
+    return info.state == HYMT_HOST_STOPPED
+           || info.state == HYMT_HOST_LOADING
+           || (info.state == HYMT_HOST_FAILED && info.load_ns != 0);
+}
+
+
+/*
  * Calls that wait for the model to load have a shorter time for that; it ends
  * when the engine is ready.
  */
@@ -998,9 +1109,15 @@ ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
 
     hymt_exchange_info(&model->exchange, &info);
 
+    if (rt->lane == 0) {
+        ngx_http_hymt_host_changed(rt, model, &info);
+    }
+
     if (info.state != HYMT_HOST_READY) {
         return;
     }
+
+    model->held = 0;
 
     for (q = ngx_queue_head(&rt->calls);
          q != ngx_queue_sentinel(&rt->calls);
@@ -1017,6 +1134,35 @@ ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
 }
 
 
+/*
+ * An engine that fails after it was ready does so for good, and a device's
+ * fault often goes with the process alone: the master starts another one.
+ */
+static void
+ngx_http_hymt_host_changed(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model, hymt_host_info_t *info)
+{
+    if (info->state == HYMT_HOST_READY) {
+        rt->conf->roster->ready = ngx_http_hymt_now();
+    }
+
+    if (info->state != HYMT_HOST_FAILED || info->load_ns == 0
+        || rt->recycle || ngx_process != NGX_PROCESS_WORKER)
+    {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, rt->cycle->log, 0,
+                  "hymt \"%V\": the engine has failed: this worker leaves and"
+                  " another one takes its place", &model->name);
+
+    rt->recycle = 1;
+    rt->conf->roster->failed = 1;
+
+    ngx_quit = 1;
+}
+
+
 static void
 ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model)
@@ -1025,7 +1171,7 @@ ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
     ngx_queue_t           *q, *next;
     ngx_http_hymt_call_t  *call;
 
-    n = hymt_client_slots_free(rt->clients[model->index]);
+    n = model->held ? 0 : hymt_client_slots_free(rt->clients[model->index]);
 
     for (q = ngx_queue_head(&rt->line);
          n > 0 && q != ngx_queue_sentinel(&rt->line);
@@ -1034,12 +1180,15 @@ ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
         next = ngx_queue_next(q);
         call = ngx_queue_data(q, ngx_http_hymt_call_t, line);
 
-        if (call->model != model) {
+        if (call->model != model
+            || (call->waits && model->suspect != NULL))
+        {
             continue;
         }
 
         ngx_queue_remove(q);
         call->lined = 0;
+        call->waits = 0;
 
         ngx_post_event(&call->run, &ngx_posted_events);
         n--;
@@ -1069,14 +1218,17 @@ ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
 
 /*
  * Workers of one cycle leave in any order, but the engines are in worker 0:
- * while another one is there, a timer that is not cancelable keeps it.
+ * while another one is there, a timer that is not cancelable keeps it.  Should
+ * it die all the same, no other is started for them.
  */
 static void
 ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt)
 {
-    if (rt->lane == 0 && ngx_http_hymt_others(rt)) {
-        ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
+    if (rt->lane == 0 && (rt->recycle || !ngx_http_hymt_others(rt))) {
+        return;
     }
+
+    ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
 }
 
 
@@ -1089,7 +1241,10 @@ ngx_http_hymt_hold(ngx_event_t *ev)
     c = ev->data;
     rt = c->data;
 
-    if (ngx_http_hymt_others(rt)) {
+    if (rt->lane != 0 && !ngx_http_hymt_present(rt, 0)) {
+        ngx_http_hymt_orphans(rt);
+
+    } else if (rt->lane != 0 || (!rt->recycle && ngx_http_hymt_others(rt))) {
         ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
     }
 }
@@ -1099,19 +1254,49 @@ static ngx_uint_t
 ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt)
 {
     ngx_uint_t  i;
-    ngx_pid_t   pid;
 
     for (i = 1; i < rt->conf->lanes; i++) {
-        pid = (ngx_pid_t) rt->conf->roster->pid[i];
-
-        /* one that was killed has not signed out */
-
-        if (pid != 0 && kill(pid, 0) == 0) {
+        if (ngx_http_hymt_present(rt, i)) {
             return 1;
         }
     }
 
     return 0;
+}
+
+
+/* Nobody will answer them any more. */
+static void
+ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_queue_t           *q;
+    ngx_http_hymt_call_t  *call;
+
+    for (q = ngx_queue_head(&rt->calls);
+         q != ngx_queue_sentinel(&rt->calls);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_hymt_call_t, queue);
+
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+                           "the engine of model \"%s\" has failed",
+                           call->model->name.data);
+
+        ngx_post_event(&call->run, &ngx_posted_events);
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt, ngx_uint_t lane)
+{
+    ngx_pid_t  pid;
+
+    pid = (ngx_pid_t) rt->conf->roster->pid[lane];
+
+    /* one that was killed has not signed out */
+
+    return pid != 0 && kill(pid, 0) == 0;
 }
 
 

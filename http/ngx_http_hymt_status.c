@@ -15,6 +15,7 @@ static void ngx_http_hymt_status_text(ngx_http_hymt_main_conf_t *hmcf,
     ngx_http_hymt_text_t *out);
 static void ngx_http_hymt_status_free(void *data);
 static json_t *ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf);
+static json_t *ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf);
 static json_t *ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
     ngx_http_hymt_model_t *model);
 static json_t *ngx_http_hymt_status_languages(hymt_lang_set_t set);
@@ -228,6 +229,8 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
                      "models", models);
 
     if (root != NULL && counters != NULL) {
+        (void) json_object_set_new(root, "engine_worker",
+                                   ngx_http_hymt_status_worker(hmcf));
         (void) json_object_set_new(root, "counters",
                                    ngx_http_hymt_status_counters(counters));
         (void) json_object_set_new(root, "buffers",
@@ -237,6 +240,21 @@ ngx_http_hymt_status_json(ngx_http_hymt_main_conf_t *hmcf)
     }
 
     return root;
+}
+
+
+static json_t *
+ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf)
+{
+    ngx_msec_t  wait;
+
+    wait = ngx_http_hymt_backing_off(hmcf);
+
+    return json_pack("{s:s, s:I, s:I, s:I}",
+                     "mode", hmcf->dedicated ? "dedicated" : "shared",
+                     "pid", (json_int_t) hmcf->roster->pid[0],
+                     "ended_in_a_row", (json_int_t) hmcf->roster->ended,
+                     "starts_in_seconds", (json_int_t) (wait + 999) / 1000);
 }
 
 
@@ -369,6 +387,12 @@ const char *
 ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
     const hymt_host_info_t *info)
 {
+    /* what the last one left */
+
+    if (ngx_http_hymt_backing_off(hmcf)) {
+        return "backing off";
+    }
+
     switch (info->state) {
 
     case HYMT_HOST_NONE:

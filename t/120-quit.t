@@ -86,6 +86,12 @@ sub work {
     my $raw = $s->http_json('/translate', $body);
     my @socks = map { $s->open(substr($raw, 0, 300_000)) } 1 .. 6;
 
+    # what nobody has accepted by then is lost
+
+    ok($s->wait_until(10, sub {
+        $s->get('/status')->{json}{counters}{requests} == 6
+    }), 'QUIT: all have come');
+
     $s->signal('QUIT');
     sleep(0.3);
 

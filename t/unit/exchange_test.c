@@ -452,6 +452,8 @@ test_host_killed(void)
 
         if (step >= 3) {
             m = message();
+            ok(!hymt_client_started(client[0], slot), "not begun");
+            atomic_store(hymt_server_started(server, 0, m.slot), 1);
             hymt_server_progress(server, 0, m.slot, 1);
         }
 
@@ -474,6 +476,11 @@ test_host_killed(void)
 
         } else {
             is_int(e.kind, HYMT_EVENT_EPOCH, "the client is told");
+        }
+
+        if (step >= 2) {
+            is_int(hymt_client_started(client[0], slot), step >= 3,
+                   "it knows whether its job had begun");
         }
 
         is_int(hymt_client_slots_free(client[0]), SLOTS, "all slots are free");
