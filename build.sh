@@ -354,6 +354,13 @@ install_() {
     install -m 755 build/hymt "$dest$prefix/bin/"
     install -m 644 conf/nginx.conf.example "$dest$share/"
 
+    local folder
+
+    for folder in html examples grafana prometheus; do
+        install -d "$dest$share/$folder"
+        install -m 644 -t "$dest$share/$folder" conf/$folder/*
+    done
+
     # its files alone: what is in folders there is for tests
 
     find models/demo -maxdepth 1 -type f \
@@ -562,6 +569,7 @@ demo_next() {
 
 NGINX runs with two workers; its files are in $1.  Try next:
 
+  $url/                in a browser: a page to translate on
   curl $url/status
   curl "$url/translate?to=zh" -H 'Content-Type: text/plain' \\
        -d 'Click the button to close the window.'

@@ -101,7 +101,7 @@ ngx_http_hymt_deepl_code(int32_t lang, ngx_uint_t upper, char *buf)
 
     code = hymt_langs[lang].code;
 
-    for (i = 0; code[i] != '\0' && i < NGX_HTTP_HYMT_DEEPL_CODE - 1; i++) {
+    for (i = 0; i < NGX_HTTP_HYMT_DEEPL_CODE - 1 && code[i] != '\0'; i++) {
         buf[i] = upper ? ngx_toupper(code[i]) : ngx_tolower(code[i]);
     }
 

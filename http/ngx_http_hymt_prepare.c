@@ -5,9 +5,9 @@
 
 
 /*
- * What the parse() and render() functions of the APIs have in common.  All of it
- * may run on a thread of the pool: malloc and jansson, and of NGINX only what
- * touches nothing but its arguments.
+ * What the parse() and render() functions of the APIs have in common.  All of
+ * it may run on a thread of the pool: malloc and jansson, and of NGINX only
+ * what touches nothing but its arguments.
  */
 
 

@@ -114,6 +114,8 @@ ngx_http_hymt_prometheus(ngx_http_request_t *r,
 {
     ngx_http_hymt_page_t  page;
 
+    ngx_memzero(&page, sizeof(ngx_http_hymt_page_t));
+
     page.hmcf = hmcf;
     page.counters = ngx_http_hymt_counters();
     page.out = out;

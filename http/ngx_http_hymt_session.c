@@ -9,8 +9,8 @@
  * next one.  A table of fixed size in shared memory, since the requests of one
  * conversation reach any worker: sets of a few places, the oldest of which is
  * given up for a new one.  Keys are owner and session together and are compared
- * in full; a place that a dying worker left half written fails its checks and is
- * empty.
+ * in full; a place that a dying worker left half written fails its checks and
+ * is empty.
  *
  * All on the event loop, under the zone's mutex, a few hundred bytes each time.
  */

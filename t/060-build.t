@@ -48,6 +48,9 @@ sub files {
 
     my @want = sort($module // (), '/opt/hymt/bin/hymt',
                     '/opt/hymt/share/hymt/nginx.conf.example',
+                    (map { s{^conf}{/opt/hymt/share/hymt}r }
+                         map { glob "conf/$_/*" }
+                         qw(html examples grafana prometheus)),
                     map { "/opt/hymt/share/hymt/models/demo/$_" } @model);
 
     is_deeply([files($dest)], \@want, 'install: all files, and no others');

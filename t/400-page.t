@@ -67,6 +67,8 @@ is($real->{'swap of detected'}, '#de/fr', 'and can be swapped');
 
 is_deeply($real->{error}, ['', '', 'source and target language are the same:'
                                    . ' en'], 'an error of the API, as it is');
+like($real->{terms}[2], qr/does not do what was asked/,
+     'terms, which the built-in model does not take');
 translated($real->{tags}, qr{<b>.+</b>}, 'tags');
 
 my ($lengths, @long) = @{$real->{long}};

@@ -284,6 +284,8 @@ def real(page):
     page["more"].find_element(By.TAG_NAME, "summary").click()
     page["html"].click()
     page.type("terms", "file = Akte")
+    seen["terms"] = page.translate("Open the file.")
+    page.type("terms", "")
     seen["tags"] = page.translate("Open the <b>file</b>.")
     page.picture("more")
 
