@@ -627,7 +627,7 @@ for my $case (['a text in the making', $long, 1],
 
     # one stream of a worker that has no engine
 
-    my ($engine) = grep { $s->threads($_) > 3 } $s->workers();
+    my ($engine) = grep { $s->threads($_, qr{^hymt-}) } $s->workers();
     my ($sock, $data);
 
     for (1 .. 50) {
