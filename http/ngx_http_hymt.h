@@ -51,6 +51,10 @@
 /* bodies and answers up to this size are handled on the event loop */
 #define NGX_HTTP_HYMT_INLINE         8192
 
+/* what parsing a small request, or going on with one, is in bytes of bodies */
+#define NGX_HTTP_HYMT_A_PARSE        (32 * 1024)
+#define NGX_HTTP_HYMT_A_RUN          (16 * 1024)
+
 /* kinds of body */
 #define NGX_HTTP_HYMT_JSON           0x1
 #define NGX_HTTP_HYMT_FORM           0x2
@@ -411,6 +415,7 @@ struct ngx_http_hymt_call_s {
     ngx_log_t                  *log;       /* the connection's */
 
     ngx_event_t                 timer;     /* timeout; never cancelable */
+    ngx_event_t                 begin;     /* posted: parse in another turn */
     ngx_event_t                 run;       /* posted: go on with the call */
     ngx_queue_t                 queue;     /* runtime: all admitted calls */
     ngx_queue_t                 line;      /* runtime: those wanting slots */
@@ -545,8 +550,12 @@ ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
 ngx_uint_t ngx_http_hymt_buffers_full(void);
 
-/* this turn of the event loop has taken its share of bodies */
+/*
+ * This turn of the event loop has taken its share of work; what it costs is
+ * counted in bytes of bodies.
+ */
 ngx_uint_t ngx_http_hymt_turn_spent(void);
+void ngx_http_hymt_turn_take(size_t bytes);
 
 /*
  * Submits a job that has its item, unit id and call set.  NGX_OK; NGX_AGAIN: no

@@ -105,6 +105,9 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
     call->timer.data = r->connection;
     call->timer.log = r->connection->log;
 
+    call->begin.data = r->connection;
+    call->begin.log = r->connection->log;
+
     call->run.handler = ngx_http_hymt_call_run_event;
     call->run.data = r->connection;
     call->run.log = r->connection->log;
@@ -145,6 +148,8 @@ ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
 
     ngx_memcpy(call->body + call->body_len, data, len);
     call->body_len += len;
+
+    ngx_http_hymt_turn_take(len);
 
     return NGX_OK;
 }
@@ -1031,6 +1036,13 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
     call = (ngx_http_hymt_call_t *)
                ((u_char *) ev - offsetof(ngx_http_hymt_call_t, run));
 
+    if (ngx_http_hymt_turn_spent()) {
+        ngx_post_event(&call->run, &ngx_posted_next_events);
+        return;
+    }
+
+    ngx_http_hymt_turn_take(NGX_HTTP_HYMT_A_RUN);
+
     c = call->r->connection;
 
     ngx_http_set_log_request(c->log, call->r);
@@ -1058,6 +1070,10 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
     }
 
     ngx_http_hymt_delist(call);
+
+    if (call->begin.posted) {
+        ngx_delete_posted_event(&call->begin);
+    }
 
     if (call->run.posted) {
         ngx_delete_posted_event(&call->run);

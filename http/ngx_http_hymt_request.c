@@ -40,6 +40,8 @@ static ngx_int_t ngx_http_hymt_take_file(ngx_http_hymt_call_t *call,
     ngx_buf_t *b);
 static void ngx_http_hymt_body_done(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_begin(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_begin_event(ngx_event_t *ev);
 static void ngx_http_hymt_parsed(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_give_back(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
@@ -868,14 +870,49 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
     }
 
+    ngx_http_hymt_begin(call);
+}
+
+
+/* Many requests may come in one turn of the event loop: each has its own. */
+static void
+ngx_http_hymt_begin(ngx_http_hymt_call_t *call)
+{
+    if (ngx_http_hymt_turn_spent()) {
+        call->begin.handler = ngx_http_hymt_begin_event;
+        ngx_post_event(&call->begin, &ngx_posted_next_events);
+        return;
+    }
+
+    ngx_http_hymt_turn_take(NGX_HTTP_HYMT_A_PARSE);
+
     if (ngx_http_hymt_call_work(call, call->endpoint->thread
                                       ? NGX_HTTP_HYMT_INLINE + 1
                                       : call->body_len,
                                 call->endpoint->parse, ngx_http_hymt_parsed)
         != NGX_OK)
     {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_http_finalize_request(call->r, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
+}
+
+
+static void
+ngx_http_hymt_begin_event(ngx_event_t *ev)
+{
+    ngx_connection_t      *c;
+    ngx_http_hymt_call_t  *call;
+
+    call = (ngx_http_hymt_call_t *)
+               ((u_char *) ev - offsetof(ngx_http_hymt_call_t, begin));
+
+    c = call->r->connection;
+
+    ngx_http_set_log_request(c->log, call->r);
+
+    ngx_http_hymt_begin(call);
+
+    ngx_http_run_posted_requests(c);
 }
 
 

@@ -17,12 +17,12 @@
 #include <sys/mman.h>
 
 
-#define NGX_HTTP_HYMT_EVENTS_A_WAKE  64
+#define NGX_HTTP_HYMT_EVENTS_A_WAKE  16
 #define NGX_HTTP_HYMT_HOLD           50
 #define NGX_HTTP_HYMT_WATCH          500
 
 /* bytes of bodies that one turn of the event loop takes: some 0.2 ms */
-#define NGX_HTTP_HYMT_TURN           (128 * 1024)
+#define NGX_HTTP_HYMT_TURN           (96 * 1024)
 
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     ngx_queue_t                      calls;   /* admitted, by age */
     ngx_queue_t                      line;    /* of those, wanting slots */
     size_t                           charged;
-    size_t                           turn;    /* of those, since epoll */
+    size_t                           turn;    /* bytes taken since epoll */
 
     ngx_event_t                      more;    /* posted: drain again */
     ngx_event_t                      hold;    /* worker 0 leaves last */
@@ -730,7 +730,6 @@ ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
 
     call->charged += more;
     rt->charged += more;
-    rt->turn += more;
     rt->conf->counters->buffers[rt->lane] = rt->charged;
 
     return NGX_OK;
@@ -754,6 +753,13 @@ ngx_uint_t
 ngx_http_hymt_turn_spent(void)
 {
     return ngx_http_hymt_runtime->turn >= NGX_HTTP_HYMT_TURN;
+}
+
+
+void
+ngx_http_hymt_turn_take(size_t bytes)
+{
+    ngx_http_hymt_runtime->turn += bytes;
 }
 
 
