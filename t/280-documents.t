@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 # 100 KB in the long form; the short one has the same structure
 
-my $PARAGRAPHS = $ENV{HYMT_LONG} ? 900 : 60;
+my $PARAGRAPHS = $ENV{HYMT_LONG} ? 1000 : 60;
 
 my $s = Hymt::Server->new(timeout => 600, conf => <<'END');
 %%GLOBALS%%
