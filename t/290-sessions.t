@@ -25,6 +25,7 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location = /translate { hymt_translate able; }
         location = /demo { hymt_translate demo; }
+        location = /near { hymt_translate able; hymt_neighbours on; }
         location = /off { hymt_translate able; hymt_sessions off; }
     }
 }
@@ -59,12 +60,10 @@ my $second = ask('/translate', 'a', 's1');
 
 cmp_ok($second, '>', $plain, 'the second text has the first for context');
 
-# whatever worker it reaches
-
-is($_, $second, 'several at once see the session') for
-    map { $_->{json}{usage}{prompt_tokens} } ($s->json('/translate',
-        { text => 'Open the file.', tgt_lang => 'de', max_tokens => 1,
-          context => 'Open the file.' }));
+is($s->json('/translate', { text => 'Open the file.', tgt_lang => 'de',
+                            max_tokens => 1, context => 'Open the file.' })
+     ->{json}{usage}{prompt_tokens}, $second,
+   'which is what a context of that text makes');
 
 is(ask('/translate', 'b', 's1'), $plain, 'another owner has another session');
 is(ask('/translate', 'a', 's2'), $plain, 'another id is another session');
@@ -84,6 +83,15 @@ is(ask('/translate', 'a', $_ x 65), '400 invalid_value', 'an id too long')
     for 'x';
 is(ask('/translate', 'a', "a b"), '400 invalid_value', 'an id with a blank');
 is(ask('/translate', 'x' x 200, 's1'), '400 invalid_value', 'an owner too long');
+
+# the unit before as context
+
+my $two = { text => 'Open the file. Close the window.', tgt_lang => 'de',
+            split => 'sentence', max_tokens => 20 };
+my ($near, $apart) = map { $s->json($_, $two)->{json}{usage}{prompt_tokens} }
+                         '/near', '/translate';
+
+cmp_ok($near, '>', $apart, 'hymt_neighbours: a unit knows the one before');
 
 # it ends
 
