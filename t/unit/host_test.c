@@ -1076,9 +1076,13 @@ test_stuck(void)
     fake.ns_step = 0;
     free(a);
 
+    /* figures are published one by one */
+
     do {
         in = info();
-    } while (in.work_ns != 0 && hymt_now_ns() < end);
+    } while ((in.work_ns != 0 || in.step_max_ns < 1000 * 1000000ull
+              || in.batch_count[0] != in.steps || in.step_seqs != in.steps)
+             && hymt_now_ns() < end);
 
     is_int(in.work_ns, 0, "no work again");
     ok(!hymt_exchange_stuck(&in, hymt_now_ns(), PATIENCE * 1000000ull),
