@@ -29,7 +29,7 @@ typedef enum {
 
 typedef struct {
     const char  *model;       /* directory; copied */
-    const char  *backend;     /* "auto", "cpu", "ref", later "cuda"; copied */
+    const char  *backend;     /* "auto", "cuda", "cpu", "ref"; copied */
 
     /* NULL: by name; tests bring a table of their own */
     const hymt_backend_ops_t  *ops;
@@ -42,6 +42,8 @@ typedef struct {
     uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
     uint32_t     max_seqs;    /* submitted and not yet back */
     uint32_t     step_ms;     /* longest step where one token allows; 0: 50 */
+    bool         ignore_eos;  /* for measurements: the model's end tokens end no
+                                 output, and the host looks for no loops */
 
     /*
      * Rung (eventfd written) when poll() has news or the state has changed,
@@ -77,14 +79,6 @@ typedef struct {
 
 
 typedef struct hymt_engine_s  hymt_engine_t;
-
-
-/*
- * The backend's table by name: "cpu", "ref", "auto" (the best usable one; the
- * reason for the choice goes to note [cap]).
- */
-const hymt_backend_ops_t *hymt_backend_find(const char *name, char *note,
-    size_t cap, hymt_error_t *err);
 
 
 hymt_status_t hymt_engine_start(const hymt_engine_params_t *params,

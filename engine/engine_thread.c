@@ -179,7 +179,7 @@ hymt_engine_schedule(hymt_engine_t *engine,
     sp.max_rows = params->max_rows;
     sp.depth = engine->ops->depth;
     sp.stop = engine->config.stop;
-    sp.n_stop = engine->config.n_stop;
+    sp.n_stop = engine->params.ignore_eos ? 0 : engine->config.n_stop;
 
     if (sp.depth == 1) {
         sp.budget_mixed = engine->pace.budget[HYMT_PACE_MIXED];

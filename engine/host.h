@@ -21,6 +21,9 @@
  * An output that repeats itself (loop_guard.h) ends there with
  * HYMT_FINISH_LOOP, at the same token whatever else runs.
  *
+ * With engine.ignore_eos an output has exactly as many tokens as its cap: only
+ * the end tokens that a job names itself end it before.
+ *
  * Progress of a streaming job comes with its first token that makes whole code
  * points, then whenever there are more and the last was seen.
  *

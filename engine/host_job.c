@@ -425,12 +425,16 @@ hymt_host_request(hymt_host_t *host, const hymt_job_t *job,
 static void
 hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job)
 {
+    uint32_t  n;
+
+    n = host->params.engine.ignore_eos ? 0 : host->n_stops;
+
     job->seq.stop = host->stops;
-    job->seq.n_stop = host->n_stops;
+    job->seq.n_stop = n;
 
     if (job->job.n_stop > 0) {
-        memcpy(job->stops, host->stops, host->n_stops * sizeof(uint32_t));
-        memcpy(job->stops + host->n_stops, job->job.stop,
+        memcpy(job->stops, host->stops, n * sizeof(uint32_t));
+        memcpy(job->stops + n, job->job.stop,
                job->job.n_stop * sizeof(uint32_t));
 
         job->seq.stop = job->stops;
@@ -637,6 +641,7 @@ hymt_host_token(hymt_host_t *host, hymt_host_job_t *job, char *out,
     job->n_seen++;
 
     if ((job->job.flags & HYMT_JOB_LOOPS) == 0
+        && !host->params.engine.ignore_eos
         && hymt_loop_guard_push(&job->guard, seq->prompt, seq->n_prompt,
                                 seq->out, job->n_seen))
     {

@@ -46,6 +46,8 @@ static char *ngx_http_hymt_set_family(ngx_conf_t *cf,
     ngx_http_hymt_model_t *model, void *field, void *post);
 static char *ngx_http_hymt_set_number(ngx_conf_t *cf,
     ngx_http_hymt_model_t *model, void *field, void *post);
+static char *ngx_http_hymt_set_flag(ngx_conf_t *cf,
+    ngx_http_hymt_model_t *model, void *field, void *post);
 static ngx_int_t ngx_http_hymt_check_size(ngx_http_hymt_model_t *model,
     ngx_log_t *log, hymt_model_t *m);
 static ngx_int_t ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model,
@@ -120,6 +122,11 @@ static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
       offsetof(ngx_http_hymt_model_t, queue),
       &ngx_http_hymt_queue },
 
+    { ngx_string("ignore_eos"),
+      ngx_http_hymt_set_flag,
+      offsetof(ngx_http_hymt_model_t, ignore_eos),
+      NULL },
+
     { ngx_null_string, NULL, 0, NULL }
 };
 
@@ -181,6 +188,7 @@ ngx_http_hymt_model_get(ngx_conf_t *cf, ngx_http_hymt_main_conf_t *hmcf,
     model->context = NGX_CONF_UNSET;
     model->kv_tokens = NGX_CONF_UNSET;
     model->queue = NGX_CONF_UNSET;
+    model->ignore_eos = NGX_CONF_UNSET;
     model->host_fd = -1;
 
     return model;
@@ -249,6 +257,14 @@ ngx_http_hymt_model_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_init_value(model->context, 8192);
     ngx_conf_init_value(model->kv_tokens, 0);
     ngx_conf_init_value(model->queue, 1024);
+    ngx_conf_init_value(model->ignore_eos, 0);
+
+    if (model->ignore_eos) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "hymt_model \"%V\": with \"ignore_eos\" outputs"
+                           " end by their length alone: for measurements",
+                           &model->name);
+    }
 
     return NGX_CONF_OK;
 }
@@ -294,7 +310,7 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "unknown parameter \"%V\" in hymt_model; it knows path,"
                        " family, backend, prompt, device, threads, max_batch,"
-                       " context, kv_tokens, queue", &value[0]);
+                       " context, kv_tokens, queue, ignore_eos", &value[0]);
 
     return NGX_CONF_ERROR;
 }
@@ -431,6 +447,34 @@ ngx_http_hymt_set_number(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
     }
 
     *number = n;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_hymt_set_flag(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
+    void *field, void *post)
+{
+    ngx_flag_t *flag = field;
+
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (*flag != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    if (ngx_strcasecmp(value[1].data, (u_char *) "on") == 0) {
+        *flag = 1;
+
+    } else if (ngx_strcasecmp(value[1].data, (u_char *) "off") == 0) {
+        *flag = 0;
+
+    } else {
+        return "must be on or off";
+    }
 
     return NGX_CONF_OK;
 }

@@ -341,3 +341,13 @@ qr/hymt_model "demo" in .*kv_tokens/
 --- must_die
 --- error_log
 "hymt_default_source" and "hymt_default_target" of a location are both de
+
+
+
+=== TEST 31: a switch that is neither on nor off
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; ignore_eos maybe; }
+--- config
+--- must_die
+--- error_log
+"ignore_eos" in hymt_model must be on or off
