@@ -31,7 +31,7 @@
 #include "sampling.h"
 
 
-#define HYMT_BACKEND_ABI  1
+#define HYMT_BACKEND_ABI  2
 
 #define HYMT_KV_BLOCK     16           /* tokens a block of KV holds */
 
@@ -143,6 +143,21 @@ typedef struct {
 
     /* What runs, for the log: "avx512, 2 threads, bf16 weights". */
     const char *(*describe)(const hymt_backend_t *b);
+
+    uint32_t     kv_element;  /* bytes of a number in the KV pool */
+
+    /*
+     * The memory that weights and KV must share, of params.device; its errors
+     * say why the device can't be used.  NULL: the host's.
+     */
+    hymt_status_t (*device_memory)(int device, uint64_t *bytes,
+        hymt_error_t *err);
+
+    /*
+     * How long the step collected last has kept the device busy, by its own
+     * clock.  NULL: from launch() to collect(), by the host's.
+     */
+    uint64_t (*step_ns)(const hymt_backend_t *b);
 } hymt_backend_ops_t;
 
 
@@ -153,6 +168,35 @@ extern const hymt_backend_ops_t  hymt_backend_cpu;
  * others are compared with.  For tests and tiny models.
  */
 extern const hymt_backend_ops_t  hymt_backend_ref;
+
+
+/*
+ * The CUDA backend is a shared object of its own, so that nothing else needs a
+ * CUDA library: hymt_cuda.so, beside the file this code is in, or in
+ * ../lib/hymt from there; HYMT_CUDA_LIBRARY names another.  It has one symbol
+ * of this type, is opened once and stays.
+ */
+#define HYMT_BACKEND_CUDA_SYMBOL  "hymt_backend_cuda_ops"
+
+typedef const hymt_backend_ops_t *(*hymt_backend_ops_fn_t)(void);
+
+
+/* Whether a name means a backend or "auto".  Opens nothing. */
+hymt_status_t hymt_backend_check(const char *name, hymt_error_t *err);
+
+/*
+ * Whether the engine may compute in memory that is not the host's: "cuda", and
+ * "auto" where the shared object lies.  Opens nothing.
+ */
+bool hymt_backend_on_device(const char *name);
+
+/*
+ * The table of "cpu", "ref" or "cuda"; NULL with the reason.  "cuda" opens the
+ * shared object, so this is for the engine thread: no CUDA code gets into a
+ * process that forks.
+ */
+const hymt_backend_ops_t *hymt_backend_find(const char *name,
+    hymt_error_t *err);
 
 
 #endif /* HYMT_BACKEND_H */

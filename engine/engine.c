@@ -49,19 +49,11 @@ hymt_engine_start(const hymt_engine_params_t *params, hymt_engine_t **engine,
     e->params.model = NULL;
     e->params.backend = NULL;
     e->wake_fd = -1;
-    e->ops = params->ops;
-
-    if (e->ops == NULL) {
-        e->ops = hymt_backend_find(params->backend, e->note, sizeof(e->note),
-                                   err);
-    }
-
-    if (e->ops == NULL) {
-        hymt_engine_free(e);
-        return HYMT_ERROR;
-    }
-
     e->params.model = strdup(params->model);
+
+    if (params->ops == NULL) {
+        e->params.backend = strdup(params->backend);
+    }
 
     if (hymt_engine_init(e, err) != HYMT_OK
         || hymt_engine_spawn(e, err) != HYMT_OK)
@@ -85,6 +77,12 @@ hymt_engine_check(const hymt_engine_params_t *params, hymt_error_t *err)
                          params->max_batch, HYMT_MAX_BATCH);
     }
 
+    if (params->ops == NULL
+        && hymt_backend_check(params->backend, err) != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
     if (params->max_seqs == 0 || params->max_seqs > HYMT_SPSC_MAX) {
         return hymt_fail(err, "max_seqs %" PRIu32 ": 1 to %" PRIu32 " are"
                          " possible", params->max_seqs, HYMT_SPSC_MAX);
@@ -97,7 +95,9 @@ hymt_engine_check(const hymt_engine_params_t *params, hymt_error_t *err)
 static hymt_status_t
 hymt_engine_init(hymt_engine_t *engine, hymt_error_t *err)
 {
-    if (engine->params.model == NULL) {
+    if (engine->params.model == NULL
+        || (engine->params.backend == NULL && engine->params.ops == NULL))
+    {
         return hymt_fail(err, "no memory for the model's path");
     }
 
@@ -150,6 +150,7 @@ hymt_engine_free(hymt_engine_t *engine)
     hymt_spsc_free(&engine->inbox);
     hymt_spsc_free(&engine->outbox);
     free((char *) engine->params.model);
+    free((char *) engine->params.backend);
     free(engine);
 }
 

@@ -32,6 +32,7 @@
 #define HYMT_ENDED          2
 
 #define HYMT_ENGINE_DEPTH   2
+#define HYMT_ENGINE_NOTE    400
 
 
 /* What is remembered of a step in flight. */
@@ -46,8 +47,6 @@ typedef struct {
 
 struct hymt_engine_s {
     hymt_engine_params_t        params;     /* model is owned */
-    const hymt_backend_ops_t   *ops;
-    char                        note[128];  /* why this backend */
     pthread_t                   thread;
     volatile int                stop;
 
@@ -71,6 +70,8 @@ struct hymt_engine_s {
     uint32_t                    seen;       /* the state, by arm() */
 
     /* engine thread */
+    const hymt_backend_ops_t   *ops;        /* NULL before it is found */
+    char                        note[HYMT_ENGINE_NOTE];  /* why this one */
     hymt_backend_t             *backend;
     hymt_sched_t               *sched;
     uint32_t                   *tokens;     /* [max_batch] */

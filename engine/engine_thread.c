@@ -23,6 +23,11 @@
 
 static hymt_status_t hymt_engine_load(hymt_engine_t *engine,
     hymt_error_t *err);
+static hymt_status_t hymt_engine_choose(hymt_engine_t *engine,
+    const hymt_model_t *model, hymt_error_t *err);
+static hymt_status_t hymt_engine_try(hymt_engine_t *engine,
+    const hymt_backend_ops_t *ops, const hymt_model_t *model,
+    hymt_error_t *err);
 static hymt_status_t hymt_engine_prepare(hymt_engine_t *engine,
     const hymt_model_t *model, hymt_error_t *err);
 static hymt_status_t hymt_engine_schedule(hymt_engine_t *engine,
@@ -96,7 +101,7 @@ hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
         return HYMT_ERROR;
     }
 
-    rc = hymt_engine_prepare(engine, model, err);
+    rc = hymt_engine_choose(engine, model, err);
 
     hymt_model_close(model);
 
@@ -109,19 +114,87 @@ hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
 }
 
 
+/*
+ * "auto" is the CUDA backend where all goes well with it, up to and with its
+ * self-test, else the CPU's with the reason in the note.
+ */
+static hymt_status_t
+hymt_engine_choose(hymt_engine_t *engine, const hymt_model_t *model,
+    hymt_error_t *err)
+{
+    bool           any;
+    hymt_status_t  rc;
+
+    if (engine->params.ops != NULL) {
+        return hymt_engine_try(engine, engine->params.ops, model, err);
+    }
+
+    any = strcmp(engine->params.backend, "auto") == 0;
+
+    rc = hymt_engine_try(engine,
+                         hymt_backend_find(any ? "cuda"
+                                               : engine->params.backend, err),
+                         model, err);
+
+    if (rc != HYMT_ERROR || !any) {
+        return rc;
+    }
+
+    snprintf(engine->note, sizeof(engine->note), "no CUDA: %.380s",
+             err->text);
+
+    return hymt_engine_try(engine, &hymt_backend_cpu, model, err);
+}
+
+
+/* ops NULL: it was not found, and the error says why. */
+static hymt_status_t
+hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
+    const hymt_model_t *model, hymt_error_t *err)
+{
+    hymt_status_t  rc;
+
+    if (ops == NULL) {
+        return HYMT_ERROR;
+    }
+
+    engine->ops = ops;
+
+    rc = hymt_engine_prepare(engine, model, err);
+
+    if (rc != HYMT_OK && engine->backend != NULL) {
+        ops->destroy(engine->backend);
+        engine->backend = NULL;
+    }
+
+    return rc;
+}
+
+
 /* From an open model to an engine that has passed its self-test. */
 static hymt_status_t
 hymt_engine_prepare(hymt_engine_t *engine, const hymt_model_t *model,
     hymt_error_t *err)
 {
+    uint64_t               memory;
     hymt_status_t          rc;
     hymt_sizing_t          sizing;
     hymt_backend_params_t  params;
 
     engine->config = model->config;
 
-    rc = hymt_sizing(&engine->params, engine->ops->depth, &model->config,
-                     model->bytes, hymt_sizing_memory(), &sizing, err);
+    if (engine->ops->device_memory == NULL) {
+        memory = hymt_sizing_memory();
+
+    } else if (engine->ops->device_memory(engine->params.device, &memory, err)
+               != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    rc = hymt_sizing(&engine->params, engine->ops->depth,
+                     engine->ops->kv_element, &model->config, model->bytes,
+                     memory, &sizing, err);
     if (rc != HYMT_OK) {
         return rc;
     }
@@ -391,7 +464,10 @@ hymt_engine_account(hymt_engine_t *engine, const hymt_engine_step_t *step)
 
     /* steps overlap: one begins when the last has ended */
 
-    ns = now - hymt_max(step->start, engine->last_end);
+    ns = engine->ops->step_ns != NULL
+         ? engine->ops->step_ns(engine->backend)
+         : now - hymt_max(step->start, engine->last_end);
+
     engine->last_end = now;
 
     atomic_fetch_add_explicit(&stats->steps, 1, memory_order_relaxed);

@@ -23,8 +23,8 @@
 static hymt_status_t hymt_sizing_context(const hymt_engine_params_t *params,
     const hymt_config_t *config, uint32_t *context, hymt_error_t *err);
 static hymt_status_t hymt_sizing_kv(const hymt_engine_params_t *params,
-    const hymt_config_t *config, uint64_t weights, uint64_t memory,
-    hymt_sizing_t *sizing, hymt_error_t *err);
+    uint32_t element, const hymt_config_t *config, uint64_t weights,
+    uint64_t memory, hymt_sizing_t *sizing, hymt_error_t *err);
 static uint64_t hymt_sizing_default_kv(const hymt_engine_params_t *params,
     uint64_t token, uint64_t weights, uint64_t memory, uint32_t context);
 static uint64_t hymt_sizing_cgroup_2(void);
@@ -33,8 +33,8 @@ static uint64_t hymt_sizing_limit(const char *path);
 
 hymt_status_t
 hymt_sizing(const hymt_engine_params_t *params, uint32_t depth,
-    const hymt_config_t *config, uint64_t weights, uint64_t memory,
-    hymt_sizing_t *sizing, hymt_error_t *err)
+    uint32_t kv_element, const hymt_config_t *config, uint64_t weights,
+    uint64_t memory, hymt_sizing_t *sizing, hymt_error_t *err)
 {
     if (params->max_batch == 0 || params->max_batch > HYMT_MAX_BATCH) {
         return hymt_fail(err, "max_batch %" PRIu32 ": 1 to %d are possible",
@@ -51,7 +51,8 @@ hymt_sizing(const hymt_engine_params_t *params, uint32_t depth,
                        + (depth == 1 ? HYMT_PROMPT_ROWS_HOST
                                      : HYMT_PROMPT_ROWS_CARD);
 
-    return hymt_sizing_kv(params, config, weights, memory, sizing, err);
+    return hymt_sizing_kv(params, kv_element, config, weights, memory, sizing,
+                          err);
 }
 
 
@@ -82,16 +83,16 @@ hymt_sizing_context(const hymt_engine_params_t *params,
 
 
 static hymt_status_t
-hymt_sizing_kv(const hymt_engine_params_t *params,
+hymt_sizing_kv(const hymt_engine_params_t *params, uint32_t element,
     const hymt_config_t *config, uint64_t weights, uint64_t memory,
     hymt_sizing_t *sizing, hymt_error_t *err)
 {
     uint64_t  token, tokens, need;
 
-    /* keys and values in fp32 */
+    /* keys and values */
 
     if (hymt_mul_overflow((uint64_t) config->n_layers * config->n_kv_heads,
-                          (uint64_t) config->head_dim * 2 * 4, &token))
+                          (uint64_t) config->head_dim * 2 * element, &token))
     {
         return hymt_fail(err, "the model's KV of one token does not fit in 64"
                          " bits");

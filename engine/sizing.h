@@ -27,12 +27,14 @@ typedef struct {
 
 
 /*
- * Sizes for a model of `weights` bytes on a host with `memory` bytes.  Errors
- * name the setting, what was found and what would be right.
+ * Sizes for a model of `weights` bytes in `memory` bytes, for a backend of this
+ * depth whose KV numbers take `kv_element` bytes.  Errors name the setting, what
+ * was found and what would be right.
  */
 hymt_status_t hymt_sizing(const hymt_engine_params_t *params,
-    uint32_t depth, const hymt_config_t *config, uint64_t weights,
-    uint64_t memory, hymt_sizing_t *sizing, hymt_error_t *err);
+    uint32_t depth, uint32_t kv_element, const hymt_config_t *config,
+    uint64_t weights, uint64_t memory, hymt_sizing_t *sizing,
+    hymt_error_t *err);
 
 /*
  * Bytes this process may use: the host's memory or the tightest limit of the

@@ -373,7 +373,7 @@ ngx_http_hymt_set_backend(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
 {
     ngx_str_t *backend = field;
 
-    char          *rv, note[256];
+    char          *rv;
     hymt_error_t   err;
 
     rv = ngx_http_hymt_set_string(cf, model, field, post);
@@ -381,9 +381,7 @@ ngx_http_hymt_set_backend(ngx_conf_t *cf, ngx_http_hymt_model_t *model,
         return rv;
     }
 
-    if (hymt_backend_find((char *) backend->data, note, sizeof(note), &err)
-        == NULL)
-    {
+    if (hymt_backend_check((char *) backend->data, &err) != HYMT_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"backend\" in hymt_model: %s", err.text);
         return NGX_CONF_ERROR;
@@ -541,6 +539,7 @@ static ngx_int_t
 ngx_http_hymt_check_size(ngx_http_hymt_model_t *model, ngx_log_t *log,
     hymt_model_t *m)
 {
+    uint64_t               memory;
     hymt_error_t           err;
     hymt_sizing_t          sizing;
     hymt_engine_params_t   params;
@@ -555,8 +554,13 @@ ngx_http_hymt_check_size(ngx_http_hymt_model_t *model, ngx_log_t *log,
     params.context = model->context;
     params.kv_tokens = model->kv_tokens;
 
-    if (hymt_sizing(&params, 1, &model->config, m->bytes,
-                    hymt_sizing_memory(), &sizing, &err)
+    /* a device's memory is for the worker to ask: nothing opens it before */
+
+    memory = hymt_backend_on_device((char *) model->backend.data)
+             ? UINT64_MAX : hymt_sizing_memory();
+
+    if (hymt_sizing(&params, 1, 4, &model->config, m->bytes, memory, &sizing,
+                    &err)
         != HYMT_OK)
     {
         return ngx_http_hymt_model_error(model, log, err.text);

@@ -59,6 +59,7 @@ const hymt_backend_ops_t  hymt_backend_cpu = {
     .collect = hymt_cpu_collect,
     .memory = hymt_cpu_memory,
     .describe = hymt_cpu_describe,
+    .kv_element = sizeof(float),
 };
 
 

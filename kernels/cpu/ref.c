@@ -114,6 +114,7 @@ const hymt_backend_ops_t  hymt_backend_ref = {
     .collect = hymt_ref_collect,
     .memory = hymt_ref_memory,
     .describe = hymt_ref_describe,
+    .kv_element = sizeof(double),
 };
 
 

@@ -14,7 +14,6 @@
 static void
 test_refusals(void)
 {
-    char                   note[64];
     hymt_error_t           err;
     hymt_engine_t         *engine;
     hymt_engine_params_t   p;
@@ -36,15 +35,14 @@ test_refusals(void)
     has_str(err.text, "backend \"tpu\" is not known", "is named");
     hymt_engine_stop(engine);
 
-    ok(hymt_backend_find("cuda", note, sizeof(note), &err) == NULL,
-       "backend cuda");
-    has_str(err.text, "this build has no CUDA backend", "is not there");
+    setenv("HYMT_CUDA_LIBRARY", "/nowhere/hymt_cuda.so", 1);
 
-    ok(hymt_backend_find("auto", note, sizeof(note), &err)
-       == &hymt_backend_cpu, "auto is the cpu");
-    has_str(note, "cpu: this build has no CUDA backend", "and says why");
-    ok(hymt_backend_find("ref", NULL, 0, &err) == &hymt_backend_ref,
-       "ref, without a note");
+    ok(hymt_backend_find("cuda", &err) == NULL, "backend cuda");
+    has_str(err.text, "there is no /nowhere/hymt_cuda.so", "is not there");
+    is_int(hymt_backend_check("cuda", &err), HYMT_OK, "but a name");
+    is_int(hymt_backend_on_device("cuda"), true, "cuda is on a device");
+    is_int(hymt_backend_on_device("auto"), false, "auto is not, without it");
+    ok(hymt_backend_find("ref", &err) == &hymt_backend_ref, "ref");
 }
 
 

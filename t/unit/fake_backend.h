@@ -729,10 +729,12 @@ static const hymt_backend_ops_t  fake_ops[3] = {
     [1] = {
         HYMT_BACKEND_ABI, "test", "fake", 1, fake_create_1, fake_destroy,
         fake_slot_begin, fake_launch, fake_collect, fake_memory, fake_describe,
+        4, NULL, NULL,
     },
     [2] = {
         HYMT_BACKEND_ABI, "test", "fake", 2, fake_create_2, fake_destroy,
         fake_slot_begin, fake_launch, fake_collect, fake_memory, fake_describe,
+        4, NULL, NULL,
     },
 };
 
