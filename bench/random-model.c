@@ -8,6 +8,9 @@
  * tensor and place alone: the files are the same whatever threads and shards
  * wrote them.
  *
+ * The tokenizer is another model's, with made-up words for the ids that it
+ * lacks: no text is encoded to them, but each that comes out is some text.
+ *
  * How: SplitMix64 of a counter gives four 16-bit numbers, each of which is
  * looked up in a table of the normal distribution's 65,536 quantiles, rounded
  * to bf16.  Time is that of writing the file.
@@ -17,8 +20,8 @@
 #include "thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -92,7 +95,9 @@ static hymt_status_t rm_tables(rm_t *rm, hymt_error_t *err);
 static double rm_quantile(double p);
 static uint16_t rm_bf16(float x);
 static hymt_status_t rm_config(const rm_t *rm, hymt_error_t *err);
-static hymt_status_t rm_copy(const rm_t *rm, const char *name, bool needed,
+static hymt_status_t rm_tokenizer(const rm_t *rm, hymt_error_t *err);
+static int rm_words(json_t *root, uint32_t n);
+static hymt_status_t rm_copy(const rm_t *rm, const char *name,
     hymt_error_t *err);
 static hymt_status_t rm_headers(rm_t *rm, hymt_error_t *err);
 static hymt_status_t rm_index(const rm_t *rm, hymt_error_t *err);
@@ -124,7 +129,7 @@ static const char  rm_help[] =
     "  --layers N --hidden N --ffn N --heads N --kv-heads N --vocab N\n"
     "                   other figures than SHAPE's; heads are of 128\n"
     "  --tokenizer DIR  model whose tokenizer and prompts are taken:\n"
-    "                   models/demo; ids beyond its vocabulary mean nothing\n"
+    "                   models/demo; ids it lacks get made-up words\n"
     "  --seed N         1\n"
     "  --threads N      one a core\n";
 
@@ -255,13 +260,9 @@ rm_number(const char *text, uint32_t *n)
 static hymt_status_t
 rm_write(rm_t *rm, hymt_error_t *err)
 {
-    static const struct {
-        const char  *name;
-        bool         needed;
-    }  copied[] = {
-        { "tokenizer.json", true }, { "tokenizer_config.json", false },
-        { "chat_template.jinja", false }, { "generation_config.json", false },
-        { "hymt.json", false },
+    static const char  *copied[] = {
+        "tokenizer_config.json", "chat_template.jinja",
+        "generation_config.json", "hymt.json",
     };
 
     size_t  i;
@@ -271,13 +272,13 @@ rm_write(rm_t *rm, hymt_error_t *err)
     }
 
     if (rm_plan(rm, err) != HYMT_OK || rm_tables(rm, err) != HYMT_OK
-        || rm_config(rm, err) != HYMT_OK)
+        || rm_config(rm, err) != HYMT_OK || rm_tokenizer(rm, err) != HYMT_OK)
     {
         return HYMT_ERROR;
     }
 
     for (i = 0; i < hymt_nelts(copied); i++) {
-        if (rm_copy(rm, copied[i].name, copied[i].needed, err) != HYMT_OK) {
+        if (rm_copy(rm, copied[i], err) != HYMT_OK) {
             return HYMT_ERROR;
         }
     }
@@ -497,7 +498,94 @@ rm_config(const rm_t *rm, hymt_error_t *err)
 
 
 static hymt_status_t
-rm_copy(const rm_t *rm, const char *name, bool needed, hymt_error_t *err)
+rm_tokenizer(const rm_t *rm, hymt_error_t *err)
+{
+    int            rc;
+    char           path[RM_PATH + 64];
+    json_t        *root;
+    json_error_t   error;
+
+    snprintf(path, sizeof(path), "%s/tokenizer.json", rm->tokenizer);
+
+    root = json_load_file(path, 0, &error);
+    if (root == NULL) {
+        return hymt_fail(err, "%s: %s", path, error.text);
+    }
+
+    rc = rm_words(root, rm->shape.vocab);
+
+    if (rc == 0) {
+        snprintf(path, sizeof(path), "%s/tokenizer.json", rm->dir);
+        rc = json_dump_file(root, path, JSON_COMPACT);
+    }
+
+    json_decref(root);
+
+    return rc == 0 ? HYMT_OK : hymt_fail(err, "%s: can't be made", path);
+}
+
+
+/*
+ * A word for each id below n that has no token: a space, as byte-level BPE
+ * writes it, a Q, and the id in letters.
+ */
+static int
+rm_words(json_t *root, uint32_t n)
+{
+    char        *taken, word[16];
+    size_t       i;
+    json_t      *vocab, *added, *value;
+    uint32_t     id, at, rest;
+    const char  *key;
+
+    vocab = json_object_get(json_object_get(root, "model"), "vocab");
+    added = json_object_get(root, "added_tokens");
+    taken = calloc(1, n);
+
+    if (!json_is_object(vocab) || taken == NULL) {
+        free(taken);
+        return -1;
+    }
+
+    json_object_foreach(vocab, key, value) {
+        if (json_integer_value(value) < n) {
+            taken[json_integer_value(value)] = 1;
+        }
+    }
+
+    json_array_foreach(added, i, value) {
+        value = json_object_get(value, "id");
+
+        if (json_integer_value(value) < n) {
+            taken[json_integer_value(value)] = 1;
+        }
+    }
+
+    for (id = 0; id < n; id++) {
+
+        if (taken[id]) {
+            continue;
+        }
+
+        at = (uint32_t) snprintf(word, sizeof(word), "\xc4\xa0Q");
+
+        for (rest = id; rest > 0; rest /= 26) {
+            word[at++] = (char) ('a' + rest % 26);
+        }
+
+        word[at] = '\0';
+        (void) json_object_set_new(vocab, word, json_integer(id));
+    }
+
+    free(taken);
+
+    return 0;
+}
+
+
+/* Where there is one. */
+static hymt_status_t
+rm_copy(const rm_t *rm, const char *name, hymt_error_t *err)
 {
     char    path[RM_PATH + 64], buf[65536];
     FILE   *from, *to;
@@ -507,8 +595,7 @@ rm_copy(const rm_t *rm, const char *name, bool needed, hymt_error_t *err)
 
     from = fopen(path, "rb");
     if (from == NULL) {
-        return needed ? hymt_fail(err, "%s: %s", path, strerror(errno))
-                      : HYMT_OK;
+        return HYMT_OK;
     }
 
     to = rm_create(rm, name, err);
