@@ -7,8 +7,6 @@
 #include <string.h>
 
 
-#define HYMT_SHA256_BLOCK  64
-
 #define hymt_ror(x, n)     ((x) >> (n) | (x) << (32 - (n)))
 
 
@@ -32,44 +30,99 @@ static void hymt_sha256_block(uint32_t h[8], const unsigned char *p);
 
 
 void
-hymt_sha256_hex(const void *data, size_t len, char hex[HYMT_SHA256_HEX + 1])
+hymt_sha256_init(hymt_sha256_t *s)
 {
-    size_t                i, rest;
-    uint32_t              h[8] = {
+    static const uint32_t  h[8] = {
         0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
     };
-    unsigned char         last[2 * HYMT_SHA256_BLOCK];
+
+    memcpy(s->h, h, sizeof(h));
+    s->len = 0;
+}
+
+
+void
+hymt_sha256_update(hymt_sha256_t *s, const void *data, size_t len)
+{
+    size_t                n, rest;
     const unsigned char  *p;
 
     p = data;
-
-    for (i = 0; len - i >= HYMT_SHA256_BLOCK; i += HYMT_SHA256_BLOCK) {
-        hymt_sha256_block(h, p + i);
-    }
-
-    /* the rest, a one bit, zeros, the length in bits */
-
-    rest = len - i;
-    memset(last, 0, sizeof(last));
+    rest = s->len % HYMT_SHA256_BLOCK;
+    s->len += len;
 
     if (rest > 0) {
-        memcpy(last, p + i, rest);
+        n = hymt_min(len, HYMT_SHA256_BLOCK - rest);
+
+        if (n > 0) {
+            memcpy(s->rest + rest, p, n);
+        }
+
+        if (rest + n < HYMT_SHA256_BLOCK) {
+            return;
+        }
+
+        hymt_sha256_block(s->h, s->rest);
+
+        p += n;
+        len -= n;
     }
 
-    last[rest] = 0x80;
-    rest = rest < HYMT_SHA256_BLOCK - 8 ? HYMT_SHA256_BLOCK : sizeof(last);
+    for ( /* void */ ; len >= HYMT_SHA256_BLOCK; len -= HYMT_SHA256_BLOCK) {
+        hymt_sha256_block(s->h, p);
+        p += HYMT_SHA256_BLOCK;
+    }
+
+    if (len > 0) {
+        memcpy(s->rest, p, len);
+    }
+}
+
+
+/* The rest, a one bit, zeros, the length in bits. */
+void
+hymt_sha256_final(hymt_sha256_t *s, unsigned char digest[HYMT_SHA256_SIZE])
+{
+    size_t         i, pad;
+    uint64_t       bits;
+    unsigned char  end[8];
+
+    static const unsigned char  padding[HYMT_SHA256_BLOCK] = { 0x80 };
+
+    bits = s->len * 8;
 
     for (i = 0; i < 8; i++) {
-        last[rest - 1 - i] = (unsigned char) ((uint64_t) len * 8 >> (8 * i));
+        end[i] = (unsigned char) (bits >> (56 - 8 * i));
     }
 
-    for (i = 0; i < rest; i += HYMT_SHA256_BLOCK) {
-        hymt_sha256_block(h, last + i);
+    /* 1 to 64 bytes, so that eight more end a block */
+
+    pad = (2 * HYMT_SHA256_BLOCK - 9 - s->len % HYMT_SHA256_BLOCK)
+          % HYMT_SHA256_BLOCK + 1;
+
+    hymt_sha256_update(s, padding, pad);
+    hymt_sha256_update(s, end, sizeof(end));
+
+    for (i = 0; i < HYMT_SHA256_SIZE; i++) {
+        digest[i] = (unsigned char) (s->h[i / 4] >> (24 - 8 * (i % 4)));
     }
+}
+
+
+void
+hymt_sha256_hex(const void *data, size_t len, char hex[HYMT_SHA256_HEX + 1])
+{
+    size_t         i;
+    hymt_sha256_t  s;
+    unsigned char  digest[HYMT_SHA256_SIZE];
+
+    hymt_sha256_init(&s);
+    hymt_sha256_update(&s, data, len);
+    hymt_sha256_final(&s, digest);
 
     for (i = 0; i < HYMT_SHA256_HEX; i++) {
-        hex[i] = "0123456789abcdef"[h[i / 8] >> (28 - 4 * (i % 8)) & 0xf];
+        hex[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 0xf];
     }
 
     hex[HYMT_SHA256_HEX] = '\0';
