@@ -11,9 +11,12 @@
 BUILD   ?= build
 CC      ?= gcc
 CFLAGS  ?= -O2 -g
+LIBXML2 ?= /usr/include/libxml2
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
-FLAGS   := $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -Iengine
-LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -licuuc -lexpat -lm -lpthread
+FLAGS   := $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -Iengine \
+           -I$(LIBXML2)
+LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -licuuc -lexpat -lxml2 -lm \
+           -lpthread
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
            -fno-omit-frame-pointer
 

@@ -117,7 +117,8 @@ need_proc() {
 
 readonly BUILD_PACKAGES=(gcc g++ libc6-dev make curl nginx nginx-dev
                          libjansson-dev libpcre2-dev libutf8proc-dev
-                         libcld2-dev libicu-dev libexpat1-dev)
+                         libcld2-dev libicu-dev libexpat1-dev
+                         libxml2-dev)
 readonly TEST_PACKAGES=(perl libtest-base-perl)
 readonly EXTRA_PACKAGES=(clang cppcheck valgrind)
 
@@ -130,7 +131,8 @@ has_program() {
 has_header() {
     has_program "${CC:-cc}" \
         && echo "#include <$1>" \
-           | "${CC:-cc}" -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>&1
+           | "${CC:-cc}" -DPCRE2_CODE_UNIT_WIDTH=8 -I/usr/include/libxml2 \
+                 -E - >/dev/null 2>&1
 }
 
 
@@ -153,6 +155,7 @@ has_package() {
         libcld2-dev)       has_cld2 ;;
         libicu-dev)        has_header unicode/ubrk.h ;;
         libexpat1-dev)     has_header expat.h ;;
+        libxml2-dev)       has_header libxml/HTMLparser.h ;;
         nginx-dev)         [ -e "$NGINX_SRC/src/core/nginx.h" ] ;;
         nginx)             [ -n "$(nginx_path)" ] ;;
         perl)              has_program prove ;;

@@ -86,6 +86,8 @@ typedef struct {
     hymt_list_t    non_splitting_tags;  /* never end one */
     bool           inline_tags_split;   /* XML: every tag ends a unit unless
                                            named in non_splitting_tags */
+    bool           listed_tags_split;   /* XML: no tag ends one but those named
+                                           in splitting_tags */
 
     /* terms that come back as they are */
     hymt_list_t    keep;
@@ -119,6 +121,8 @@ typedef struct {
     uint32_t  units;           /* handed out, all rounds */
     uint32_t  retries;         /* for answers of no use */
     uint32_t  fallbacks;       /* units cut at tags or placeholders */
+    uint32_t  refused;         /* answers with other elements: see
+                                  markup_judge.h */
     uint32_t  stripped;        /* answers that held control-token text */
 } hymt_document_stats_t;
 

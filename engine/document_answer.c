@@ -4,10 +4,13 @@
  *
  * An answer is read once, left to right, as text, held strings and <sN> tags,
  * and written as it is read.  It is refused where a held string or tag is lost,
- * comes twice, is new, or where the tags are not nested as they were.
+ * comes twice, is new, or where the tags are not nested as they were; and what
+ * was written is, where another parser reads other elements in it than in the
+ * source (markup_judge.h).
  */
 
 #include "document_private.h"
+#include "markup_judge.h"
 #include "utf8.h"
 
 #include <stdlib.h>
@@ -59,6 +62,7 @@ typedef struct {
 
 
 static bool hymt_read_begin(hymt_reading_t *r);
+static bool hymt_read_judged(const hymt_reading_t *r);
 static bool hymt_read_holds(hymt_reading_t *r);
 static int hymt_read_hold_order(const void *a, const void *b);
 static bool hymt_read_line_hold(hymt_reading_t *r, hymt_hold_t *hold);
@@ -117,7 +121,7 @@ hymt_document_answer(hymt_document_t *doc, hymt_work_t *work, const char *text,
     r.text = text;
     r.len = (uint32_t) len;
 
-    good = hymt_read_begin(&r) && hymt_read_all(&r);
+    good = hymt_read_begin(&r) && hymt_read_all(&r) && hymt_read_judged(&r);
 
     if (good) {
         out = hymt_arena_alloc(&doc->arena, r.n_out);
@@ -454,6 +458,30 @@ hymt_read_hold(hymt_reading_t *r, uint32_t term)
 }
 
 
+/* what was written has the elements of what it replaces: a parser says so */
+static bool
+hymt_read_judged(const hymt_reading_t *r)
+{
+    hymt_document_t    *doc;
+    const hymt_work_t  *work;
+
+    doc = r->doc;
+    work = r->work;
+
+    if (doc->params.format == HYMT_FORMAT_TEXT || work->raw
+        || hymt_markup_judge(doc->params.format, doc->source + work->src,
+                             work->src_len, r->out, r->n_out)
+           != HYMT_JUDGE_OTHER)
+    {
+        return true;
+    }
+
+    doc->stats.refused++;
+
+    return false;
+}
+
+
 /* <sN> 'o', </sN> 'c', <sN/> 'v' at `at`; returns its bytes, 0: none */
 static uint32_t
 hymt_read_tag(const hymt_reading_t *r, uint32_t at, uint32_t *number,
@@ -633,6 +661,7 @@ hymt_answer_fallback(hymt_document_t *doc, hymt_work_t *work)
 
     doc->insert = &doc->queue;
     doc->latest = work->before;
+    doc->raw = work->raw;
 
     hymt_document_split(doc, work->text, work->atom, 0, work->n_atoms,
                         work->tagged != NULL, &emit);

@@ -173,8 +173,10 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
     size_t              len, eol;
     uint32_t            i, at, end;
     hymt_status_t       rc;
+    hymt_document_t    *doc;
     const hymt_span_t  *s;
 
+    doc = b->doc;
     rc = HYMT_OK;
 
     for (i = 0; i < m->n; i++) {
@@ -183,6 +185,8 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
         if (s->kind == HYMT_SPAN_BREAK) {
             continue;
         }
+
+        doc->raw = false;
 
         if (!hymt_cut_begin(b, m, i, s->at)) {
             break;
@@ -197,13 +201,14 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
 
             at = s->at;
             end = s->at + s->len;
+            doc->raw |= s->raw;
 
             if (s->kind == HYMT_SPAN_TEXT && s->pre) {
 
                 /* each line a block of its own */
 
                 for ( ;; ) {
-                    len = hymt_line(b->doc->source + at, end - at, &eol);
+                    len = hymt_line(doc->source + at, end - at, &eol);
                     hymt_cut_decode(b, at, (uint32_t) len, true);
 
                     if (eol == 0) {
@@ -219,7 +224,7 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
                     }
                 }
 
-                if (b->doc->no_memory) {
+                if (doc->no_memory) {
                     return HYMT_OK;
                 }
 
@@ -234,7 +239,7 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
                                  : s->kind == HYMT_SPAN_CLOSE ? HYMT_ATOM_CLOSE
                                  : HYMT_ATOM_VOID, b->len, 0, at, s->len);
 
-                if (!b->doc->no_memory) {
+                if (!doc->no_memory) {
                     b->item[b->n_items - 1].span = i;
                     b->item[b->n_items - 1].match = s->match;
                 }
@@ -248,7 +253,7 @@ hymt_cut_spans(hymt_block_t *b, const hymt_markup_t *m, hymt_error_t *err)
             rc = hymt_block_parts(b, err);
         }
 
-        if (rc != HYMT_OK || b->doc->no_memory || b->doc->too_many) {
+        if (rc != HYMT_OK || doc->no_memory || doc->too_many) {
             break;
         }
     }

@@ -89,6 +89,7 @@ struct hymt_work_s {
     hymt_atom_t        *atom;      /* NULL: all of it is text */
     uint32_t            n_atoms;
     bool                run;       /* cut out of a sentence */
+    bool                raw;       /* has text in which no tag can be */
     hymt_part_t        *part;
     hymt_work_t        *before;    /* for context, or NULL */
     hymt_work_t        *queue;     /* next in the queue */
@@ -124,6 +125,7 @@ struct hymt_document_s {
 
     hymt_document_stats_t    stats;
     bool                     cutting;     /* create() is at work */
+    bool                     raw;         /* units made now are */
     bool                     too_many;    /* units, for max_units */
     bool                     no_memory;
 };

@@ -259,6 +259,7 @@ hymt_unit_work(hymt_document_t *doc, const char *plain, const hymt_atom_t *atom,
     }
 
     work->id = doc->n_work;
+    work->raw = doc->raw;
     work->text = plain + atom[i].at;
     work->len = atom[j - 1].at + atom[j - 1].len - atom[i].at;
     work->src = atom[i].src;

@@ -5,7 +5,8 @@
  * what is put together again from them has every tag where it was.  XML is
  * read by Expat.  HTML is read by the tokenizer of the HTML standard (13.2.5),
  * written here, because a span must be told for every byte of any input, in
- * linear time: see markup_html.c.
+ * linear time: see markup_html.c; what comes of it, a library's parser judges
+ * (markup_judge.h).
  *
  * What a translator sees as a sentence ends at block tags.  An inline tag (b,
  * i, a, span, em, unknown ones ...) lies inside.  Not translated, and then
@@ -52,6 +53,8 @@ typedef struct {
     uint32_t          parent;     /* OPEN span around it, or NONE */
     hymt_span_kind_t  kind;
     bool              pre;        /* TEXT: line ends count */
+    bool              raw;        /* TEXT of HTML's title and its likes: what
+                                     looks like a tag is none */
     bool              element;    /* OPEN, VOID, OPAQUE: a tag is behind it */
     int8_t            splits;     /* by the lists: 1 yes, 0 no, -1 not named */
     bool              mixed;      /* OPEN: text beside its children */

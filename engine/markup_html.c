@@ -119,6 +119,7 @@ static void hymt_html_attribute(hymt_tag_t *tag, const char *name, uint32_t len,
     const char *value, uint32_t value_len, bool *seen);
 static void hymt_html_imply(hymt_html_t *h, const hymt_tag_t *tag);
 static void hymt_html_raw(hymt_html_t *h, const hymt_tag_t *tag);
+static void hymt_html_raw_text(hymt_html_t *h, uint32_t end);
 static uint32_t hymt_html_raw_end(const hymt_html_t *h, const char *name,
     uint32_t len, bool script);
 static bool hymt_html_at_tag(const hymt_html_t *h, uint32_t at,
@@ -274,8 +275,7 @@ hymt_html_start(hymt_html_t *h)
     } else if (hymt_html_in(" plaintext ", name, tag.name_len)
                && h->foreign == 0)
     {
-        hymt_build_span(&h->b, HYMT_SPAN_TEXT, h->at, h->len - h->at);
-        h->at = h->len;
+        hymt_html_raw_text(h, h->len);
     }
 }
 
@@ -510,8 +510,23 @@ hymt_html_raw(hymt_html_t *h, const hymt_tag_t *tag)
     script = hymt_html_in(" script ", h->text + tag->name, tag->name_len);
     end = hymt_html_raw_end(h, h->text + tag->name, tag->name_len, script);
 
+    hymt_html_raw_text(h, end);
+}
+
+
+static void
+hymt_html_raw_text(hymt_html_t *h, uint32_t end)
+{
+    hymt_markup_t  *m;
+
     hymt_build_span(&h->b, HYMT_SPAN_TEXT, h->at, end - h->at);
     h->at = end;
+
+    m = h->b.markup;
+
+    if (m->n != 0) {
+        m->span[m->n - 1].raw = true;
+    }
 }
 
 
