@@ -134,7 +134,7 @@ hymt_build_splits(const hymt_builder_t *b, const hymt_tag_t *tag)
         return 1;
     }
 
-    return -1;
+    return !b->html && b->params->listed_tags_split ? 0 : -1;
 }
 
 

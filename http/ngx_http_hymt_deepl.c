@@ -440,15 +440,23 @@ ngx_http_hymt_deepl_options(ngx_http_hymt_call_t *call)
 
     call->document.preserve_formatting = flag;
 
-    /* always shown, and always by the document's structure: only looked at */
+    /* always shown: only looked at */
 
     if (ngx_http_hymt_param_bool(call, "show_billed_characters", &flag)
-        == NGX_ERROR
-        || ngx_http_hymt_param_bool(call, "outline_detection", &flag)
-           == NGX_ERROR)
+        == NGX_ERROR)
     {
         return NGX_ERROR;
     }
+
+    flag = 1;
+
+    if (ngx_http_hymt_param_bool(call, "outline_detection", &flag)
+        == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    call->document.listed_tags_split = !flag;
 
     rc = ngx_http_hymt_deepl_one_of(call, "model_type", models, &n);
 

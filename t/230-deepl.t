@@ -49,6 +49,7 @@ http {
         location /deepl/ { hymt_translate demo api=deepl; }
         location /more/ { hymt_translate more api=deepl; }
         location /old/ { hymt_translate old api=deepl; }
+        location /tags/ { hymt_translate more api=deepl; hymt_tags model; }
         location /few/ {
             hymt_translate demo api=deepl;
             hymt_max_texts 2;
@@ -358,6 +359,31 @@ is((translations({ text => ['繁體中文'], source_lang => 'ZH-HANT',
     is($res->{status}, 400, 'context: the family has none');
     like($res->{json}{message}, qr/family mt1\b/, 'context: told');
     is($s->json('/old/translate', $zh)->{status}, 200, 'that family without');
+}
+
+# outline_detection=0: tags part sentences where splitting_tags say so alone; it
+# shows where a model is given tags
+
+{
+    my $menu = { text => ['<menu><p>Open the file.</p>'
+                          . '<q>Close the window.</q></menu>'],
+                 source_lang => 'EN', target_lang => 'ZH',
+                 tag_handling => 'xml' };
+    my $two = cost($menu, '/tags');
+    my ($off, $on) = (JSON::PP::false, JSON::PP::true);
+
+    is(cost({ %$menu, outline_detection => $on }, '/tags'), $two,
+       'outline_detection: the default is true');
+    isnt(cost({ %$menu, outline_detection => $off }, '/tags'), $two,
+         'outline_detection false: the two are one text');
+    is(cost({ %$menu, outline_detection => $off, splitting_tags => ['q'] },
+            '/tags'), $two,
+       'outline_detection false: splitting_tags part them');
+
+    my ($back) = translations({ %$menu, outline_detection => $off }, '/tags');
+
+    like($back->{text}, qr{^<menu><p>[^<]+</p><q>[^<]+</q></menu>$},
+         'outline_detection false: the tags come back');
 }
 
 # null is absent; what is not known is ignored

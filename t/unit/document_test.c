@@ -316,6 +316,23 @@ test_xml(void)
     is_out("One <x>two</x> <y>three</y>", &p, upper, NULL,
            "ONE <x>TWO</x> <y>THREE</y>", "One <s1>two</s1>|three|",
            "all tags split but one");
+
+    p = params(HYMT_FORMAT_XML, "en", "de");
+    p.tags_by_model = true;
+    is_out("<d><x>one</x><y>two</y></d>", &p, upper, NULL,
+           "<d><x>ONE</x><y>TWO</y></d>", "one|two|", "the structure splits");
+
+    p.listed_tags_split = true;
+    is_out("<d><x>one</x><y>two</y></d>", &p, upper, NULL,
+           "<d><x>ONE</x><y>TWO</y></d>", "<s1>one</s1><s2>two</s2>|",
+           "only listed tags split: none");
+
+    list.item = (const char *[]) { "y" };
+    p.splitting_tags = list;
+    p.splitting_tags.n = 1;
+    is_out("<d><x>one</x> <x>two</x><y>three</y></d>", &p, upper, NULL,
+           "<d><x>ONE</x> <x>TWO</x><y>THREE</y></d>",
+           "<s1>one</s1> <s2>two</s2>|three|", "only listed tags split: one");
 }
 
 
