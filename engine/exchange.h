@@ -59,8 +59,10 @@ typedef struct {
 
 /*
  * The parts of a job's text; a length of 0: not given.  Their meaning is
- * prompt.h's hymt_prompt_request_t, how terms and a chat are written is
- * job_parts.h's.  A job has a TEXT, and what goes with it, or a CHAT alone.
+ * prompt.h's hymt_prompt_request_t, how terms, a chat and stop strings are
+ * written is job_parts.h's.  A job has a TEXT, and what goes with it, or a CHAT
+ * alone.  STOPS go with either: the output ends with the token that completes
+ * one of them, which stays in the text, for the client to cut.
  */
 typedef enum {
     HYMT_PART_TEXT = 0,
@@ -68,6 +70,7 @@ typedef enum {
     HYMT_PART_TERMS,
     HYMT_PART_STYLE,
     HYMT_PART_CHAT,
+    HYMT_PART_STOPS,
     HYMT_N_PARTS
 } hymt_part_t;
 

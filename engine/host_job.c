@@ -36,7 +36,8 @@ static hymt_status_t hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job,
     hymt_error_t *err);
 static hymt_status_t hymt_host_request(hymt_host_t *host,
     const hymt_job_t *job, hymt_prompt_request_t *r, hymt_error_t *err);
-static void hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job);
+static hymt_status_t hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job,
+    hymt_error_t *err);
 static hymt_status_t hymt_host_fit(hymt_host_t *host, const hymt_job_t *job,
     uint64_t n, uint64_t n_text, uint32_t *max_new, hymt_error_t *err);
 static uint64_t hymt_host_cap(const hymt_job_t *job, uint64_t n_text);
@@ -287,7 +288,9 @@ hymt_host_check_parts(const hymt_job_t *job, hymt_error_t *err)
     if (job->part_len[HYMT_PART_CHAT] > 0) {
 
         for (i = 0; i < HYMT_N_PARTS; i++) {
-            if (i != HYMT_PART_CHAT && job->part_len[i] > 0) {
+            if (i != HYMT_PART_CHAT && i != HYMT_PART_STOPS
+                && job->part_len[i] > 0)
+            {
                 break;
             }
         }
@@ -384,9 +387,7 @@ hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
     job->seq.sampling = job->job.sampling;
     job->seq.started = hymt_server_started(host->server, job->lane, job->slot);
 
-    hymt_host_stops(host, job);
-
-    return HYMT_OK;
+    return hymt_host_stops(host, job, err);
 }
 
 
@@ -422,13 +423,26 @@ hymt_host_request(hymt_host_t *host, const hymt_job_t *job,
 }
 
 
-static void
-hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job)
+/* The end tokens, and the stop strings, whose part goes with the next job. */
+static hymt_status_t
+hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
 {
-    uint32_t  n;
+    uint32_t     n, len;
+    const char  *text;
 
+    text = job->job.part[HYMT_PART_STOPS];
+    len = job->job.part_len[HYMT_PART_STOPS];
     n = host->params.engine.ignore_eos ? 0 : host->n_stops;
 
+    if (hymt_stops_check(text, len, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    if (len > 0) {
+        memcpy(job->stop_text, text, len);
+    }
+
+    job->stop_text_len = len;
     job->seq.stop = host->stops;
     job->seq.n_stop = n;
 
@@ -440,6 +454,8 @@ hymt_host_stops(hymt_host_t *host, hymt_host_job_t *job)
         job->seq.stop = job->stops;
         job->seq.n_stop += job->job.n_stop;
     }
+
+    return HYMT_OK;
 }
 
 
@@ -625,9 +641,11 @@ hymt_host_token(hymt_host_t *host, hymt_host_job_t *job, char *out,
     uint32_t cap)
 {
     size_t       n;
+    uint32_t     had;
     hymt_seq_t  *seq;
 
     seq = &job->seq;
+    had = job->text_len;
 
     if (hymt_detok_push(host->tok, &job->detok, seq->out[job->n_seen],
                         out + job->text_len, cap - job->text_len, &n)
@@ -639,6 +657,14 @@ hymt_host_token(hymt_host_t *host, hymt_host_job_t *job, char *out,
 
     job->text_len += (uint32_t) n;
     job->n_seen++;
+
+    if (job->stop_text_len > 0
+        && hymt_stops_seen(job->stop_text, job->stop_text_len, out, had,
+                           job->text_len))
+    {
+        job->finish = HYMT_FINISH_STOP;
+        return;
+    }
 
     if ((job->job.flags & HYMT_JOB_LOOPS) == 0
         && !host->params.engine.ignore_eos

@@ -62,6 +62,8 @@ typedef struct hymt_host_job_s {
 
     hymt_job_t               job;
     uint32_t                 stops[HYMT_HOST_STOPS];
+    char                     stop_text[HYMT_STOPS_BYTES];
+    uint32_t                 stop_text_len;
     uint64_t                 t_taken;
 
     char                    *text;         /* kept while the model loads */

@@ -1,5 +1,5 @@
 /*
- * job_parts.c - writes and reads terms and chats.
+ * job_parts.c - writes and reads terms, chats and stop strings.
  */
 
 #include "job_parts.h"
@@ -151,4 +151,58 @@ hymt_turn_read(const char *p, const char *end, hymt_turn_t *turn)
     turn->len = len;
 
     return p + len;
+}
+
+
+hymt_status_t
+hymt_stops_check(const char *part, size_t len, hymt_error_t *err)
+{
+    size_t  i, from, n;
+
+    if (len > HYMT_STOPS_BYTES) {
+        return hymt_fail(err, "the stop strings take %zu bytes: at most %d",
+                         len, HYMT_STOPS_BYTES);
+    }
+
+    if (len != 0 && part[len - 1] != '\0') {
+        return hymt_fail(err, "the last stop string does not end");
+    }
+
+    for (i = 0, n = 0, from = 0; i < len; i++) {
+
+        if (part[i] != '\0') {
+            continue;
+        }
+
+        if (i == from || n++ == HYMT_MAX_STOPS) {
+            return hymt_fail(err, "a stop string is empty, or there are more"
+                             " than %d", HYMT_MAX_STOPS);
+        }
+
+        from = i + 1;
+    }
+
+    return HYMT_OK;
+}
+
+
+bool
+hymt_stops_seen(const char *stops, size_t len, const char *text, size_t from,
+    size_t text_len)
+{
+    size_t       n, back;
+    const char  *s, *end;
+
+    end = stops + len;
+
+    for (s = stops; s < end; s += n + 1) {
+        n = strlen(s);
+        back = hymt_min(from, n - 1);
+
+        if (memmem(text + from - back, text_len - from + back, s, n) != NULL) {
+            return true;
+        }
+    }
+
+    return false;
 }

@@ -13,6 +13,8 @@
 
 #include "ngx_http_hymt.h"
 
+#include "job_parts.h"
+
 
 #if (NGX_THREADS)
 
@@ -33,6 +35,8 @@ static ngx_int_t ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call,
     ngx_http_hymt_item_t *item, hymt_unit_t *unit);
 static ngx_int_t ngx_http_hymt_ask(ngx_http_hymt_job_t *job,
     const hymt_unit_t *unit);
+static void ngx_http_hymt_ask_stops(ngx_http_hymt_call_t *call,
+    hymt_job_t *params, char *buf);
 static char *ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call,
     const hymt_unit_t *unit, uint32_t *len);
 static void ngx_http_hymt_item_end(ngx_http_hymt_item_t *item);
@@ -544,7 +548,7 @@ ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call, ngx_http_hymt_item_t *item,
 static ngx_int_t
 ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
 {
-    char                  *terms;
+    char                  *terms, stops[HYMT_STOPS_BYTES];
     ngx_int_t              rc;
     hymt_job_t             params;
     ngx_http_hymt_call_t  *call;
@@ -570,6 +574,8 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
         params.part[HYMT_PART_CHAT] = unit->text;
         params.part_len[HYMT_PART_CHAT] = unit->len;
 
+        ngx_http_hymt_ask_stops(call, &params, stops);
+
         return ngx_http_hymt_submit(job, &params);
     }
 
@@ -594,6 +600,38 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
     free(terms);
 
     return rc;
+}
+
+
+/*
+ * Stop strings end the engine's work early; what is left of them in the text is
+ * cut here in any case, so those that don't fit may stay behind.
+ */
+static void
+ngx_http_hymt_ask_stops(ngx_http_hymt_call_t *call, hymt_job_t *params,
+    char *buf)
+{
+    size_t      len, n, room;
+    ngx_uint_t  i;
+
+    room = call->model->exchange.params.in_bytes;
+    room -= ngx_min(room, params->part_len[HYMT_PART_CHAT]);
+    room = ngx_min(room, HYMT_STOPS_BYTES);
+    len = 0;
+
+    for (i = 0; i < ngx_min(call->n_stops, HYMT_MAX_STOPS); i++) {
+        n = ngx_strlen(call->stops[i]) + 1;
+
+        if (n > room - len) {
+            continue;
+        }
+
+        ngx_memcpy(buf + len, call->stops[i], n);
+        len += n;
+    }
+
+    params->part[HYMT_PART_STOPS] = buf;
+    params->part_len[HYMT_PART_STOPS] = (uint32_t) len;
 }
 
 

@@ -230,6 +230,20 @@ is(content($s->json($chat, ask(stop => ['ZZ', 'spei', ' und', 'Datei und']))),
    $german =~ s/Datei und.*//sr, 'stop: the first of several');
 is(content($s->json($chat, ask(stop => $german))), '', 'stop: at once');
 
+# the engine stops there too: a token more than what is sent, at most two
+
+my $whole = $s->json($chat, ask())->{json}{usage}{completion_tokens};
+
+$res = $s->json($chat, ask(stop => substr($german, 0, 3)));
+is(content($res), '', 'stop: nothing is sent');
+cmp_ok($res->{json}{usage}{completion_tokens}, '<=', 3,
+       'stop: nothing more is computed');
+cmp_ok($res->{json}{usage}{completion_tokens}, '<', $whole,
+       "stop: less than the $whole tokens of the whole");
+is($s->json($chat, ask(stop => ['x' x 3000, "\x{1f600}"]))
+     ->{json}{usage}{completion_tokens}, $whole,
+   'stop: very long ones, and those that never come, change nothing');
+
 # every part of the text as a stop string, in both ways
 
 my (@stops, @plain, @streams);

@@ -52,6 +52,7 @@ typedef struct {
     float       top_p;
     float       max_ratio;
     uint32_t    stop;            /* 0: none */
+    const char *stops;           /* one stop string, or NULL */
     const char *part[HYMT_N_PARTS];
 } ask_t;
 
@@ -315,6 +316,12 @@ ask(ask_t q)
         job.part[i] = q.part[i];
         job.part_len[i] = q.part[i] ? (uint32_t) strlen(q.part[i]) : 0;
     }
+
+    /* with its NUL */
+
+    job.part[HYMT_PART_STOPS] = q.stops;
+    job.part_len[HYMT_PART_STOPS] = q.stops ? (uint32_t) strlen(q.stops) + 1
+                                            : 0;
 
     job.part_len[HYMT_PART_TEXT] = q.len ? q.len
                                          : job.part_len[HYMT_PART_TEXT];
@@ -583,6 +590,24 @@ test_parts(void)
     is_int(a->result.code, HYMT_RESULT_OK, "a chat, whatever the languages");
     is_int(a->result.prompt_tokens, 1 + 3 + 4 + 6 + 1, "is all of the prompt");
     free(a);
+
+    fake.script = "one two three four five";
+    a = ask((ask_t) { .text = "", .max_tokens = 23,
+                      .part[HYMT_PART_CHAT] = "u 2\nHi", .stops = "o t" });
+    (void) wait_done(a);
+    is_int(a->result.code, HYMT_RESULT_OK, "a chat with a stop string");
+    is_int(a->result.finish, HYMT_FINISH_STOP, "ends there");
+    is_int(a->result.completion_tokens, 9, "and computes no further");
+    is_str(a->text, "one two t", "with the stop string in it");
+    free(a);
+
+    a = ask((ask_t) { .text = "", .max_tokens = 23,
+                      .part[HYMT_PART_CHAT] = "u 2\nHi", .stops = "O t" });
+    (void) wait_done(a);
+    is_str(a->text, "one two three four five", "a stop string never seen");
+    free(a);
+
+    fake.script = "ok";
 
     refused((ask_t) { .text = "x", .part[HYMT_PART_STYLE] = "formal" },
             HYMT_RESULT_BAD_INPUT, "mt1.5 have no prompt for style");

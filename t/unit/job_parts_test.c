@@ -127,6 +127,48 @@ test_many(void)
 }
 
 
+static void
+test_stops(void)
+{
+    size_t        i;
+    char          buf[HYMT_STOPS_BYTES + 2];
+    hymt_error_t  err;
+
+    static const char  stops[] = "\n\n\0end\0stop";
+
+    is_int(hymt_stops_check("", 0, &err), HYMT_OK, "no stop strings");
+    is_int(hymt_stops_check(stops, sizeof(stops), &err), HYMT_OK, "three");
+    is_int(hymt_stops_check("a", 1, &err), HYMT_ERROR, "one without its end");
+    is_int(hymt_stops_check("", 1, &err), HYMT_ERROR, "an empty one");
+    is_int(hymt_stops_check("a\0", 3, &err), HYMT_ERROR, "an empty one last");
+
+    for (i = 0; i <= HYMT_MAX_STOPS; i++) {
+        memcpy(buf + 2 * i, "x", 2);
+    }
+
+    is_int(hymt_stops_check(buf, 2 * HYMT_MAX_STOPS, &err), HYMT_OK,
+           "as many as there may be");
+    is_int(hymt_stops_check(buf, 2 * HYMT_MAX_STOPS + 2, &err), HYMT_ERROR,
+           "one more");
+
+    memset(buf, 'x', sizeof(buf));
+    buf[HYMT_STOPS_BYTES - 1] = '\0';
+    is_int(hymt_stops_check(buf, HYMT_STOPS_BYTES, &err), HYMT_OK,
+           "as long as there may be");
+    buf[HYMT_STOPS_BYTES] = '\0';
+    is_int(hymt_stops_check(buf, HYMT_STOPS_BYTES + 1, &err), HYMT_ERROR,
+           "longer");
+
+    ok(!hymt_stops_seen("", 0, "abc", 0, 3), "none is seen");
+    ok(!hymt_stops_seen(stops, sizeof(stops), "the en", 4, 6), "not yet");
+    ok(hymt_stops_seen(stops, sizeof(stops), "the end", 6, 7), "now");
+    ok(hymt_stops_seen(stops, sizeof(stops), "the end ", 4, 8), "and more");
+    ok(!hymt_stops_seen(stops, sizeof(stops), "the end ", 7, 8),
+       "what ended before is not looked at again");
+    ok(hymt_stops_seen(stops, sizeof(stops), "end", 0, 3), "at the beginning");
+}
+
+
 /* Whatever is read lies within the part. */
 static void
 test_random(void)
@@ -175,6 +217,7 @@ main(void)
     test_turns();
     test_bad();
     test_many();
+    test_stops();
     test_random();
 
     return tap_done();
