@@ -99,6 +99,14 @@ typedef struct hymt_gemm_s  hymt_gemm_t;    /* host memory, one a weight */
 
 
 /*
+ * Opens cuBLASLt where it is installed, and sets dev->lt; it is looked up by
+ * dlopen(), nothing links it.  0, or -1 with a message in err[cap]: own kernels
+ * then serve all sizes.  close: NULL in dev->lt is legal.
+ */
+int hymt_lt_open(hymt_cuda_t *dev, char *err, size_t cap);
+void hymt_lt_close(hymt_cuda_t *dev);
+
+/*
  * Tensor maps and algorithms of one product.  At load, never on the hot path.
  * 0, or -1 with a message in err[cap].
  */
