@@ -1,0 +1,539 @@
+/*
+ * forward_cuda.c - one step as a row of kernels, to be read from top to bottom,
+ * and the graphs made of it; see backend_cuda.h.
+ *
+ * A layer is eight kernels, a step of the 1.8B model 258.  Each reads what the
+ * one before it wrote and starts early (programmatic dependent launch, where
+ * the device has it), its weights on their way before its rows are there.
+ */
+
+#include "backend_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+
+/* a step of prompts alone has a row to sample for so many rows */
+#define HYMT_CUDA_PROMPT_ROWS  8
+
+
+static hymt_status_t hymt_cuda_create_layer(hymt_backend_t *b,
+    uint32_t layer, hymt_error_t *err);
+static void hymt_cuda_layer_attention(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, uint32_t layer, cudaError_t *rc);
+static void hymt_cuda_tail(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, cudaError_t *rc);
+static hymt_status_t hymt_cuda_capture_one(hymt_backend_t *b,
+    hymt_cuda_graph_t *graph, hymt_error_t *err);
+static bool hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
+    hymt_cuda_kind_t kind, hymt_cuda_shape_t *s);
+
+
+static const uint32_t  hymt_cuda_buckets[] = {
+    1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256,
+    320, 384, 448, 512,
+};
+
+
+/* The first error stays; what comes after it is not launched. */
+#define hymt_cuda_run(rc, call)                                               \
+    do {                                                                      \
+        if (*(rc) == cudaSuccess) {                                           \
+            *(rc) = (call);                                                   \
+        }                                                                     \
+    } while (0)
+
+
+hymt_status_t
+hymt_cuda_create_gemms(hymt_backend_t *b, hymt_error_t *err)
+{
+    uint32_t           i;
+    hymt_gemm_shape_t  s;
+
+    b->gemms = calloc(b->config.n_layers, sizeof(hymt_cuda_gemms_t));
+    if (b->gemms == NULL) {
+        return hymt_fail(err, "no memory for the cuda backend");
+    }
+
+    for (i = 0; i < b->config.n_layers; i++) {
+        if (hymt_cuda_create_layer(b, i, err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
+    }
+
+    memset(&s, 0, sizeof(s));
+    s.w = b->lm_head;
+    s.n = b->ld_logits;
+    s.k = b->config.hidden;
+    s.x = b->last_h;
+    s.y = b->logits;
+    s.ldy = b->ld_logits;
+    s.max_rows = b->params.max_batch;
+    s.after = HYMT_GEMM_F32;
+
+    return hymt_gemm_create(&b->dev, &s, &b->gemm_logits, err->text,
+                            sizeof(err->text))
+           == 0 ? HYMT_OK : HYMT_ERROR;
+}
+
+
+static hymt_status_t
+hymt_cuda_create_layer(hymt_backend_t *b, uint32_t layer, hymt_error_t *err)
+{
+    uint32_t                  i, hidden, ffn;
+    hymt_gemm_shape_t         s;
+    hymt_cuda_gemms_t        *g;
+    const hymt_cuda_layer_t  *w;
+
+    g = &b->gemms[layer];
+    w = &b->layers[layer];
+    hidden = b->config.hidden;
+    ffn = b->config.ffn;
+
+    const struct {
+        hymt_gemm_t        **gemm;
+        const hymt_bf16_t   *w;
+        uint32_t             n;
+        uint32_t             k;
+        const hymt_bf16_t   *x;
+        hymt_bf16_t         *y;
+        uint32_t             ldy;
+        hymt_gemm_after_t    after;
+    } list[] = {
+        { &g->qkv, w->qkv, b->qkv_width, hidden, b->h, b->qkv, b->qkv_width,
+          HYMT_GEMM_STORE },
+        { &g->o, w->o, hidden, b->q_width, b->o, b->y, hidden,
+          HYMT_GEMM_STORE },
+        { &g->gate_up, w->gate_up, ffn * 2, hidden, b->h, b->act, ffn,
+          HYMT_GEMM_SILU },
+        { &g->down, w->down, hidden, ffn, b->act, b->y, hidden,
+          HYMT_GEMM_STORE },
+    };
+
+    for (i = 0; i < hymt_nelts(list); i++) {
+        memset(&s, 0, sizeof(s));
+        s.w = list[i].w;
+        s.n = list[i].n;
+        s.k = list[i].k;
+        s.x = list[i].x;
+        s.y = list[i].y;
+        s.ldy = list[i].ldy;
+        s.max_rows = b->params.max_rows;
+        s.scratch = b->gate_up;
+        s.after = list[i].after;
+
+        if (hymt_gemm_create(&b->dev, &s, list[i].gemm, err->text,
+                             sizeof(err->text))
+            != 0)
+        {
+            return HYMT_ERROR;
+        }
+    }
+
+    return HYMT_OK;
+}
+
+
+void
+hymt_cuda_free_gemms(hymt_backend_t *b)
+{
+    uint32_t  i;
+
+    if (b->gemms != NULL) {
+        for (i = 0; i < b->config.n_layers; i++) {
+            hymt_gemm_free(b->gemms[i].qkv);
+            hymt_gemm_free(b->gemms[i].o);
+            hymt_gemm_free(b->gemms[i].gate_up);
+            hymt_gemm_free(b->gemms[i].down);
+        }
+    }
+
+    hymt_gemm_free(b->gemm_logits);
+    free(b->gemms);
+}
+
+
+void
+hymt_cuda_place(hymt_cuda_shape_t *s)
+{
+    uint32_t  at;
+
+    /* what holds 64 bits first */
+
+    at = 64;
+    s->sample_at = at;
+    at += s->samples * (uint32_t) sizeof(hymt_sample_row_t);
+    s->decode_at = at;
+    at += s->decode * (uint32_t) sizeof(hymt_attention_item_t);
+    s->prefill_at = at;
+    at += s->prefill * (uint32_t) sizeof(hymt_attention_item_t);
+    s->tokens_at = at;
+    at += s->rows * 4;
+    s->pos_at = at;
+    at += s->rows * 4;
+    s->kv_at = at;
+    at += s->rows * 4;
+    s->gather_at = at;
+    at += s->samples * 4;
+    s->tables_at = at;
+}
+
+
+cudaError_t
+hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
+{
+    uint32_t                  i, n;
+    cudaError_t               rc;
+    cudaStream_t              stream;
+    hymt_norm_args_t          norm;
+    hymt_rope_args_t          rope;
+    hymt_embed_args_t         embed;
+    const hymt_cuda_t        *dev;
+    const hymt_cuda_layer_t  *w;
+    const hymt_cuda_gemms_t  *g;
+
+    rc = cudaSuccess;
+    dev = &b->dev;
+    stream = dev->stream;
+    n = b->config.n_layers;
+
+    memset(&embed, 0, sizeof(embed));
+    embed.embed = b->embed;
+    embed.tokens = (const uint32_t *) (b->meta + s->tokens_at);
+    embed.last = b->last;
+    embed.weight = b->layers[0].input_norm;
+    embed.x = b->x;
+    embed.h = b->h;
+    embed.rows = s->rows;
+    embed.hidden = b->config.hidden;
+    embed.vocab = b->config.vocab;
+    embed.eps = b->config.rms_eps;
+
+    memset(&norm, 0, sizeof(norm));
+    norm.x = b->x;
+    norm.y = b->y;
+    norm.h = b->h;
+    norm.rows = s->rows;
+    norm.hidden = b->config.hidden;
+    norm.eps = b->config.rms_eps;
+
+    memset(&rope, 0, sizeof(rope));
+    rope.qkv = b->qkv;
+    rope.q = b->q;
+    rope.pos = (const uint32_t *) (b->meta + s->pos_at);
+    rope.kv_dest = (const int32_t *) (b->meta + s->kv_at);
+    rope.cos = b->cos;
+    rope.sin = b->sin;
+    rope.rows = s->rows;
+    rope.n_heads = b->config.n_heads;
+    rope.n_kv = b->config.n_kv_heads;
+    rope.context = b->params.context;
+    rope.eps = b->config.rms_eps;
+
+    hymt_cuda_run(&rc, hymt_cuda_embed(dev, &embed, stream));
+
+    for (i = 0; i < n; i++) {
+        w = &b->layers[i];
+        g = &b->gemms[i];
+
+        hymt_cuda_run(&rc, hymt_gemm_run(g->qkv, s->rows, stream));
+
+        rope.cache = b->kv + i * b->kv_layer;
+        rope.q_norm = w->q_norm;
+        rope.k_norm = w->k_norm;
+        hymt_cuda_run(&rc, hymt_cuda_rope_append(dev, &rope, stream));
+
+        hymt_cuda_layer_attention(b, s, i, &rc);
+
+        hymt_cuda_run(&rc, hymt_gemm_run(g->o, s->rows, stream));
+
+        norm.weight = w->post_norm;
+        hymt_cuda_run(&rc, hymt_cuda_add_norm(dev, &norm, stream));
+
+        hymt_cuda_run(&rc, hymt_gemm_run(g->gate_up, s->rows, stream));
+        hymt_cuda_run(&rc, hymt_gemm_run(g->down, s->rows, stream));
+
+        if (i + 1 < n) {
+            norm.weight = b->layers[i + 1].input_norm;
+            hymt_cuda_run(&rc, hymt_cuda_add_norm(dev, &norm, stream));
+        }
+    }
+
+    /* the last residual sum and norm are for the rows that are sampled */
+
+    if (s->samples > 0) {
+        hymt_cuda_tail(b, s, &rc);
+    }
+
+    return rc;
+}
+
+
+static void
+hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    uint32_t layer, cudaError_t *rc)
+{
+    hymt_attention_args_t  a;
+
+    memset(&a, 0, sizeof(a));
+    a.q = b->q;
+    a.o = b->o;
+    a.cache = b->kv + layer * b->kv_layer;
+    a.tables = (const uint32_t *) (b->meta + s->tables_at);
+    a.partial = b->partial;
+    a.counters = b->counters;
+    a.n_heads = b->config.n_heads;
+    a.n_kv = b->config.n_kv_heads;
+
+    if (s->decode > 0) {
+        a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);
+        a.n_items = (const uint32_t *) b->meta;
+        a.grid = s->decode;
+        hymt_cuda_run(rc, hymt_cuda_attention_decode(&b->dev, &a,
+                                                     b->dev.stream));
+    }
+
+    if (s->prefill > 0) {
+        a.items = (const hymt_attention_item_t *) (b->meta + s->prefill_at);
+        a.n_items = (const uint32_t *) b->meta + 1;
+        a.grid = s->prefill;
+        hymt_cuda_run(rc, hymt_cuda_attention_prefill(&b->dev, &a,
+                                                      b->dev.stream));
+    }
+}
+
+
+/* Logits of the rows in the metadata's list, and a token drawn from each. */
+static void
+hymt_cuda_tail(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    cudaError_t *rc)
+{
+    cudaStream_t        stream;
+    hymt_norm_args_t    norm;
+    hymt_sample_args_t  sample;
+
+    stream = b->dev.stream;
+
+    memset(&norm, 0, sizeof(norm));
+    norm.x = b->x;
+    norm.y = b->y;
+    norm.weight = b->norm;
+    norm.h = b->last_h;
+    norm.gather = (const uint32_t *) (b->meta + s->gather_at);
+    norm.rows = s->samples;
+    norm.hidden = b->config.hidden;
+    norm.eps = b->config.rms_eps;
+
+    memset(&sample, 0, sizeof(sample));
+    sample.logits = b->logits;
+    sample.ld = b->ld_logits;
+    sample.vocab = b->config.vocab;
+    sample.rows = s->samples;
+    sample.sample = (const hymt_sample_row_t *) (b->meta + s->sample_at);
+    sample.seen = b->seen;
+    sample.seen_words = b->seen_words;
+    sample.last = b->last;
+    sample.bad = b->result;
+    sample.out = b->result + 1;
+    sample.scratch = b->sample_scratch;
+
+    hymt_cuda_run(rc, hymt_cuda_add_norm(&b->dev, &norm, stream));
+    hymt_cuda_run(rc, hymt_gemm_run(b->gemm_logits, s->samples, stream));
+    hymt_cuda_run(rc, hymt_cuda_sample(&b->dev, &sample, stream));
+}
+
+
+cudaError_t
+hymt_cuda_forward_logits(const hymt_backend_t *b, uint32_t first, uint32_t n)
+{
+    cudaError_t       rc;
+    hymt_norm_args_t  norm;
+
+    rc = cudaSuccess;
+
+    memset(&norm, 0, sizeof(norm));
+    norm.x = b->x;
+    norm.y = b->y;
+    norm.weight = b->norm;
+    norm.h = b->last_h;
+    norm.gather = b->every + first;
+    norm.rows = n;
+    norm.hidden = b->config.hidden;
+    norm.eps = b->config.rms_eps;
+
+    hymt_cuda_run(&rc, hymt_cuda_add_norm(&b->dev, &norm, b->dev.stream));
+    hymt_cuda_run(&rc, hymt_gemm_run(b->gemm_logits, n, b->dev.stream));
+
+    return rc;
+}
+
+
+hymt_status_t
+hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err)
+{
+    uint32_t            i, kind;
+    hymt_cuda_graph_t  *graph;
+
+    if (!b->switches.graphs) {
+        return HYMT_OK;
+    }
+
+    for (i = 0; i < hymt_nelts(hymt_cuda_buckets); i++) {
+
+        /* one that holds every step is enough */
+
+        if (i > 0 && hymt_cuda_buckets[i - 1] >= b->params.max_rows) {
+            break;
+        }
+
+        for (kind = 0; kind < HYMT_STEP_KINDS; kind++) {
+            graph = &b->graphs[i][kind];
+
+            if (!hymt_cuda_bucket_shape(b, i, kind, &graph->shape)) {
+                continue;
+            }
+
+            if (b->params.stop != NULL
+                && __atomic_load_n(b->params.stop, __ATOMIC_RELAXED))
+            {
+                return HYMT_ABORTED;
+            }
+
+            if (hymt_cuda_capture_one(b, graph, err) != HYMT_OK) {
+                return HYMT_ERROR;
+            }
+
+            b->n_graphs++;
+        }
+
+        b->n_buckets = i + 1;
+    }
+
+    return HYMT_OK;
+}
+
+
+/* False: no step needs this bucket of this kind. */
+static bool
+hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
+    hymt_cuda_kind_t kind, hymt_cuda_shape_t *s)
+{
+    uint32_t  rows, below, batch;
+
+    rows = hymt_min(hymt_cuda_buckets[bucket], b->params.max_rows);
+    below = bucket > 0 ? hymt_cuda_buckets[bucket - 1] : 0;
+    batch = b->params.max_batch;
+
+    memset(s, 0, sizeof(*s));
+    s->rows = rows;
+
+    switch (kind) {
+
+    case HYMT_STEP_DECODE:
+    case HYMT_STEP_LONG:
+        if (below >= batch) {
+            return false;
+        }
+
+        s->rows = hymt_min(rows, batch);
+        s->samples = s->rows;
+        s->decode = s->rows + (kind == HYMT_STEP_LONG ? HYMT_CUDA_PARTS : 0);
+        break;
+
+    case HYMT_STEP_PROMPT:
+        s->samples = hymt_max(rows / HYMT_CUDA_PROMPT_ROWS, 1);
+        s->samples = hymt_min(s->samples, batch);
+        s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
+        break;
+
+    default:
+        if (rows < 2) {
+            return false;
+        }
+
+        s->samples = hymt_min(rows, batch);
+        s->decode = hymt_min(rows, batch) + HYMT_CUDA_PARTS / 4;
+        s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
+    }
+
+    hymt_cuda_place(s);
+
+    return true;
+}
+
+
+static hymt_status_t
+hymt_cuda_capture_one(hymt_backend_t *b, hymt_cuda_graph_t *graph,
+    hymt_error_t *err)
+{
+    cudaGraph_t    g;
+    cudaError_t    rc, end;
+    hymt_status_t  status;
+
+    if (hymt_cuda_try(cudaStreamBeginCapture(b->dev.stream,
+                                             cudaStreamCaptureModeThreadLocal),
+                      err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    g = NULL;
+    rc = hymt_cuda_forward(b, &graph->shape);
+    end = cudaStreamEndCapture(b->dev.stream, &g);
+
+    if (hymt_cuda_check(rc, "the capture of a kernel", err) != HYMT_OK
+        || hymt_cuda_check(end, "cudaStreamEndCapture", err) != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    status = hymt_cuda_try(cudaGraphInstantiate(&graph->exec, g, 0), err);
+    (void) cudaGraphDestroy(g);
+
+    if (status != HYMT_OK) {
+        graph->exec = NULL;
+        return HYMT_ERROR;
+    }
+
+    return hymt_cuda_try(cudaGraphUpload(graph->exec, b->dev.stream), err);
+}
+
+
+void
+hymt_cuda_free_graphs(hymt_backend_t *b)
+{
+    uint32_t  i, kind;
+
+    for (i = 0; i < HYMT_CUDA_BUCKETS; i++) {
+        for (kind = 0; kind < HYMT_STEP_KINDS; kind++) {
+            if (b->graphs[i][kind].exec != NULL) {
+                (void) cudaGraphExecDestroy(b->graphs[i][kind].exec);
+            }
+        }
+    }
+}
+
+
+const hymt_cuda_graph_t *
+hymt_cuda_graph(const hymt_backend_t *b, hymt_cuda_kind_t kind,
+    const hymt_cuda_shape_t *need)
+{
+    uint32_t                  i;
+    const hymt_cuda_graph_t  *graph;
+
+    for (i = 0; i < b->n_buckets; i++) {
+        graph = &b->graphs[i][kind];
+
+        if (graph->exec != NULL
+            && graph->shape.rows >= need->rows
+            && graph->shape.samples >= need->samples
+            && graph->shape.decode >= need->decode
+            && graph->shape.prefill >= need->prefill)
+        {
+            return graph;
+        }
+    }
+
+    return NULL;
+}
