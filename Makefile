@@ -6,6 +6,8 @@
 #   make unit       the unit tests' programs, plain
 #   make unit-san   the same with address and undefined-behaviour sanitizers
 #   make bench      the programs of bench/, each with --help
+#   make cuda       hymt_cuda.so, the CUDA backend; part of "make" where nvcc is
+#   make gpu        the programs of t/gpu and bench that need a GPU
 #   make fuzz       the fuzzers in t/fuzz, with clang: CC=clang and a BUILD apart
 
 BUILD   ?= build
@@ -39,15 +41,39 @@ TOOL_SRCS := $(sort $(wildcard tools/hymt*.c))
 TOOL_OBJS := $(TOOL_SRCS:%.c=$(BUILD)/obj/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
-BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
+BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%, \
+               $(filter-out bench/cuda_%,$(wildcard bench/*.c)))
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
 FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
 FUZZ_OBJS := $(LIB_NAMES:%=$(BUILD)/cov/%.o)
 
-.PHONY: all lib hymt module unit unit-san bench fuzz clean FORCE
+# CUDA=0: not built; 1: an error without nvcc; a path: of the toolkit; else
+# where nvcc is found.  CUDA_ARCHS: the devices that machine code is made for.
 
-all: lib hymt module
+CUDA       ?=
+CUDA_ARCHS ?= 80 86 89 90a
+
+ifeq ($(CUDA),0)
+NVCC :=
+else ifneq ($(filter /%,$(CUDA)),)
+NVCC := $(CUDA)/bin/nvcc
+else
+NVCC := $(firstword $(shell command -v nvcc) \
+                    $(wildcard /usr/local/cuda/bin/nvcc))
+endif
+
+ifeq ($(NVCC),)
+ifneq ($(filter-out 0,$(CUDA)),)
+$(error CUDA=$(CUDA): there is no nvcc in PATH or /usr/local/cuda/bin)
+endif
+else
+CUDA_HOME := $(abspath $(dir $(realpath $(shell command -v $(NVCC))))/..)
+endif
+
+.PHONY: all lib hymt module cuda gpu unit unit-san bench fuzz clean FORCE
+
+all: lib hymt module $(if $(NVCC),cuda)
 
 lib: $(BUILD)/libhymt.a
 
@@ -87,6 +113,102 @@ $(BUILD)/libhymt-san.a: $(SAN_OBJS)
 
 $(BUILD)/hymt: $(TOOL_OBJS) $(BUILD)/libhymt.a
 	$(CC) $(FLAGS) $^ $(LIBS) -o $@
+
+# objects that name the build are made again when its name changes
+
+$(BUILD)/build-id: FORCE
+	@mkdir -p $(@D)
+	@echo '$(BUILD_ID)' | cmp -s - $@ || echo '$(BUILD_ID)' > $@
+
+BUILD_ID_OBJS := engine/backend kernels/cpu/backend_cpu kernels/cpu/ref
+
+$(BUILD_ID_OBJS:%=$(BUILD)/obj/%.o) $(BUILD_ID_OBJS:%=$(BUILD)/san/%.o) \
+$(BUILD_ID_OBJS:%=$(BUILD)/cov/%.o): $(BUILD)/build-id
+
+# The CUDA backend, a shared object with one symbol.  What it needs of the
+# engine is linked in once more, hidden: functions without state that read
+# tensors and start threads.  The runtime is linked in, too, and looks for the
+# driver when it is first called: without one that call fails, nothing else.
+
+CUDA_DIR    := $(BUILD)/cuda
+CUDA_ENGINE := engine/base.c engine/file.c engine/tensor.c engine/thread.c
+CUDA_C      := $(sort $(wildcard kernels/cuda/*.c)) $(CUDA_ENGINE)
+CUDA_CU     := $(sort $(wildcard kernels/cuda/*.cu))
+CUDA_OBJS   := $(CUDA_C:%.c=$(CUDA_DIR)/%.o) $(CUDA_CU:%.cu=$(CUDA_DIR)/%.cu.o)
+CUDA_FLAGS  := $(FLAGS) -ffunction-sections -fdata-sections \
+               -isystem $(CUDA_HOME)/include
+CUDA_PTX    := -gencode arch=compute_80,code=compute_80
+NVCC_FLAGS  := -O3 -std=c++17 -lineinfo -Ikernels/cuda \
+               -Xcompiler -fPIC,-fvisibility=hidden \
+               $(foreach a,$(CUDA_ARCHS), \
+                 -gencode arch=compute_$(a),code=sm_$(a)) \
+               $(if $(filter 80,$(CUDA_ARCHS)),$(CUDA_PTX))
+CUDA_LIBS   := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
+                 $(CUDA_HOME)/targets/*/lib/libcudart_static.a)) \
+               -lm -lpthread -ldl -lrt
+
+cuda: $(BUILD)/hymt_cuda.so
+
+$(CUDA_DIR)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(NVCC_FLAGS)' | cmp -s - $@ \
+	    || echo '$(NVCC) $(NVCC_FLAGS)' > $@
+
+$(CUDA_DIR)/%.cu.o: %.cu $(CUDA_DIR)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -MT $@ -c $< -o $@
+
+$(CUDA_DIR)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CUDA_FLAGS) -Ikernels/cuda -DHYMT_BUILD_ID='"$(BUILD_ID)"' \
+	    -MMD -MP -c $< -o $@
+
+$(CUDA_DIR)/kernels/cuda/backend_cuda.o: $(BUILD)/build-id
+
+$(CUDA_DIR)/map: Makefile
+	@mkdir -p $(@D)
+	@echo '{ global: hymt_backend_cuda_ops; local: *; };' > $@
+
+# put in place by a rename, as the module is
+$(BUILD)/hymt_cuda.so: $(CUDA_OBJS) $(CUDA_DIR)/map
+	$(CC) -shared $(CUDA_OBJS) $(CUDA_LIBS) -o $@.new \
+	    -Wl,--version-script=$(CUDA_DIR)/map -Wl,--exclude-libs,ALL \
+	    -Wl,--gc-sections -Wl,--no-undefined -Wl,-z,relro -Wl,-z,now \
+	    -Wl,-z,nodelete
+	@mv $@.new $@
+
+# Tests and benches on a GPU.  Those of one kernel are CUDA and link the
+# kernels; those of the backend are C and open the shared object.
+
+GPU_CU   := $(patsubst t/gpu/%.cu,$(BUILD)/gpu/%,$(wildcard t/gpu/*_test.cu))
+GPU_C    := $(patsubst t/gpu/%.c,$(BUILD)/gpu/%,$(wildcard t/gpu/*_test.c))
+GPU_BENCH := $(patsubst bench/%.cu,$(BUILD)/gpu/%,$(wildcard bench/cuda_*.cu)) \
+             $(patsubst bench/%.c,$(BUILD)/gpu/%,$(wildcard bench/cuda_*.c))
+
+gpu: cuda $(GPU_CU) $(GPU_C) $(GPU_BENCH)
+
+$(BUILD)/libhymt_cuda.a: $(CUDA_OBJS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -It/unit -It/gpu -Iengine -Ikernels/cpu \
+	    -Xlinker --gc-sections $< $(BUILD)/libhymt_cuda.a -o $@
+
+$(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -It/unit -Iengine -Ikernels/cpu \
+	    -Xlinker --gc-sections $< $(BUILD)/libhymt_cuda.a -o $@
+
+$(GPU_C): $(BUILD)/gpu/%: t/gpu/%.c $(BUILD)/libhymt.a
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -Ikernels/cpu -It/unit -MMD -MF $@.d -MP $< \
+	    $(BUILD)/libhymt.a $(LIBS) -o $@
+
+$(BUILD)/gpu/cuda_%: bench/cuda_%.c $(BUILD)/libhymt.a
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -Ikernels/cpu -It/unit $< $(BUILD)/libhymt.a $(LIBS) -o $@
 
 # The module: NGINX's own build, run in a folder of links to its tree, so that
 # the tree stays as it is and no path of ours meets configure's quoting.
@@ -181,4 +303,5 @@ clean:
 	rm -rf $(BUILD) t/servroot t/servroot-*
 
 -include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
+-include $(CUDA_C:%.c=$(CUDA_DIR)/%.d) $(CUDA_CU:%.cu=$(CUDA_DIR)/%.cu.d)
 -include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d)
