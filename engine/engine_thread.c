@@ -50,6 +50,7 @@ static void hymt_engine_fail(hymt_engine_t *engine, const hymt_error_t *err);
 static void hymt_engine_end(hymt_engine_t *engine);
 static void hymt_engine_take_inbox(hymt_engine_t *engine);
 static void hymt_engine_tell(hymt_engine_t *engine);
+static void hymt_engine_tell_prefix(hymt_engine_t *engine);
 static void hymt_engine_publish(hymt_engine_t *engine, hymt_seq_t *seq);
 static void hymt_engine_sleep(hymt_engine_t *engine);
 static void hymt_engine_ring(hymt_engine_t *engine);
@@ -251,6 +252,7 @@ hymt_engine_schedule(hymt_engine_t *engine,
     sp.n_blocks = params->n_blocks;
     sp.max_rows = params->max_rows;
     sp.depth = engine->ops->depth;
+    sp.prefix_cache = engine->params.prefix_cache;
     sp.stop = engine->config.stop;
     sp.n_stop = engine->params.ignore_eos ? 0 : engine->config.n_stop;
 
@@ -627,12 +629,36 @@ hymt_engine_tell(hymt_engine_t *engine)
     atomic_store_explicit(&stats->kv_blocks_used,
                           hymt_sched_blocks_used(engine->sched),
                           memory_order_relaxed);
+    hymt_engine_tell_prefix(engine);
+
     atomic_store_explicit(&stats->progress_ns, hymt_now_ns(),
                           memory_order_relaxed);
 
     if (any) {
         hymt_engine_ring(engine);
     }
+}
+
+
+static void
+hymt_engine_tell_prefix(hymt_engine_t *engine)
+{
+    hymt_prefix_stats_t   prefix;
+    hymt_engine_stats_t  *stats;
+
+    stats = &engine->stats;
+    hymt_sched_prefix_stats(engine->sched, &prefix);
+
+    atomic_store_explicit(&stats->prefix_hits, prefix.hits,
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->prefix_misses, prefix.misses,
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->prefix_tokens, prefix.tokens,
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->prefix_evictions, prefix.evictions,
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->prefix_blocks, prefix.blocks,
+                          memory_order_relaxed);
 }
 
 

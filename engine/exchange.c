@@ -143,6 +143,11 @@ hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
     hymt_take(step_seqs);
     hymt_take(rows_prefill);
     hymt_take(rows_decode);
+    hymt_take(prefix_hits);
+    hymt_take(prefix_misses);
+    hymt_take(prefix_tokens);
+    hymt_take(prefix_evictions);
+    hymt_take(prefix_blocks);
     hymt_take(load_ns);
     hymt_take(bytes_weights);
     hymt_take(bytes_kv);

@@ -97,6 +97,7 @@ typedef struct {
                                         8 into scripts that take more */
     uint32_t         flags;
     hymt_sampling_t  sampling;
+    hymt_scope_t     scope;          /* whose prompts share a beginning */
     uint64_t         deadline_ns;    /* hymt_now_ns() clock; 0: none */
 
     /* tokens that end the output beside the model's */
@@ -125,6 +126,7 @@ typedef struct {
     uint32_t  code;              /* hymt_result_code_t */
     uint32_t  finish;            /* hymt_finish_t */
     uint32_t  prompt_tokens;
+    uint32_t  cached_tokens;     /* of those: found in the prefix cache */
     uint32_t  completion_tokens;
     uint32_t  text_len;          /* bytes in the out arena */
     uint32_t  batch;             /* most sequences in a step with it */
@@ -162,6 +164,11 @@ typedef struct {
     uint64_t  batch_count[HYMT_BUCKETS];
     uint64_t  rows_prefill;
     uint64_t  rows_decode;
+    uint64_t  prefix_hits;
+    uint64_t  prefix_misses;
+    uint64_t  prefix_tokens;
+    uint64_t  prefix_evictions;
+    uint32_t  prefix_blocks;
     uint64_t  load_ns;
     uint64_t  bytes_weights;
     uint64_t  bytes_kv;

@@ -68,6 +68,11 @@ typedef struct {
     _Atomic uint64_t  batch_count[HYMT_BUCKETS];
     _Atomic uint64_t  rows_prefill;
     _Atomic uint64_t  rows_decode;
+    _Atomic uint64_t  prefix_hits;
+    _Atomic uint64_t  prefix_misses;
+    _Atomic uint64_t  prefix_tokens;
+    _Atomic uint64_t  prefix_evictions;
+    _Atomic uint32_t  prefix_blocks;
     _Atomic uint64_t  load_ns;
     _Atomic uint64_t  bytes_weights;
     _Atomic uint64_t  bytes_kv;
@@ -117,6 +122,7 @@ typedef struct {
     uint32_t         flags;
     uint64_t         deadline_ns;
     hymt_sampling_t  sampling;
+    hymt_scope_t     scope;
     uint32_t         n_stop;
     uint32_t         stop[HYMT_JOB_STOPS];
     uint32_t         part_len[HYMT_N_PARTS];

@@ -432,6 +432,7 @@ hymt_server_job(hymt_server_t *server, const hymt_message_t *m,
     job->flags = shared.flags & HYMT_JOB_FLAGS;
     job->deadline_ns = shared.deadline_ns;
     job->sampling = shared.sampling;
+    job->scope = shared.scope;
     job->n_stop = shared.n_stop;
     memcpy(job->stop, shared.stop, sizeof(job->stop));
 
@@ -605,6 +606,11 @@ hymt_server_info(hymt_server_t *server, const hymt_host_info_t *info)
     hymt_put(step_seqs);
     hymt_put(rows_prefill);
     hymt_put(rows_decode);
+    hymt_put(prefix_hits);
+    hymt_put(prefix_misses);
+    hymt_put(prefix_tokens);
+    hymt_put(prefix_evictions);
+    hymt_put(prefix_blocks);
     hymt_put(load_ns);
     hymt_put(bytes_weights);
     hymt_put(bytes_kv);

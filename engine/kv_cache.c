@@ -5,7 +5,7 @@
  * and is handed out first.
  */
 
-#include "kv_cache.h"
+#include "prefix_cache.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@ hymt_kv_pool_init(hymt_kv_pool_t *pool, uint32_t n_blocks, hymt_error_t *err)
     pool->n_free = 0;
     pool->free = NULL;
     pool->refs = NULL;
+    pool->prefix = NULL;
 
     if (n_blocks == 0) {
         return hymt_fail(err, "the KV pool needs at least one block of %d"
@@ -27,7 +28,7 @@ hymt_kv_pool_init(hymt_kv_pool_t *pool, uint32_t n_blocks, hymt_error_t *err)
     }
 
     pool->free = calloc(n_blocks, sizeof(uint32_t));
-    pool->refs = calloc(n_blocks, sizeof(uint16_t));
+    pool->refs = calloc(n_blocks, sizeof(uint32_t));
 
     if (pool->free == NULL || pool->refs == NULL) {
         hymt_kv_pool_free(pool);
@@ -51,6 +52,8 @@ hymt_kv_pool_init(hymt_kv_pool_t *pool, uint32_t n_blocks, hymt_error_t *err)
 void
 hymt_kv_pool_free(hymt_kv_pool_t *pool)
 {
+    hymt_prefix_done(pool);
+
     free(pool->free);
     free(pool->refs);
 
@@ -68,6 +71,7 @@ hymt_block_table_init(hymt_block_table_t *table, uint32_t context,
     uint32_t  capacity;
 
     table->n_blocks = 0;
+    table->n_indexed = 0;
     table->capacity = 0;
     table->block = NULL;
 
@@ -116,11 +120,16 @@ hymt_kv_reserve(hymt_kv_pool_t *pool, hymt_block_table_t *table,
         return HYMT_TOO_LONG;
     }
 
-    if (want - table->n_blocks > pool->n_free) {
+    if (want - table->n_blocks > hymt_kv_available(pool)) {
         return HYMT_AGAIN;
     }
 
     while (table->n_blocks < want) {
+
+        if (pool->n_free == 0) {
+            hymt_prefix_evict(pool);
+        }
+
         block = pool->free[--pool->n_free];
         pool->refs[block] = 1;
         table->block[table->n_blocks++] = block;
@@ -135,13 +144,33 @@ hymt_kv_release(hymt_kv_pool_t *pool, hymt_block_table_t *table)
 {
     uint32_t  block;
 
-    /* last first, so that the next owner gets them in the same order */
+    /*
+     * last first, so that the next owner gets them in the same order, and that
+     * of a prefix the end is forgotten before what it continues
+     */
 
     while (table->n_blocks > 0) {
         block = table->block[--table->n_blocks];
 
-        if (--pool->refs[block] == 0) {
-            pool->free[pool->n_free++] = block;
+        if (--pool->refs[block] > 0) {
+            continue;
         }
+
+        if (table->n_blocks < table->n_indexed
+            && hymt_prefix_keep(pool, block))
+        {
+            continue;
+        }
+
+        pool->free[pool->n_free++] = block;
     }
+
+    table->n_indexed = 0;
+}
+
+
+uint32_t
+hymt_kv_available(const hymt_kv_pool_t *pool)
+{
+    return pool->n_free + hymt_prefix_idle(pool);
 }

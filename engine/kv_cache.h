@@ -7,8 +7,10 @@
  * for its prompt and the cap of its output at admission, so what runs is never
  * preempted.
  *
- * Blocks are counted by reference, so that full prompt blocks of equal tokens
- * can be shared later; a shared block is read-only.
+ * Blocks are counted by reference: full prompt blocks of equal tokens may be
+ * shared (prefix_cache.h) and are then read-only.  A block that nobody holds is
+ * free, or idle: still known to the prefix cache, and given away when no free
+ * one is left.
  *
  * Thread: engine thread only.
  */
@@ -19,17 +21,22 @@
 #include "backend.h"
 
 
+typedef struct hymt_prefix_s  hymt_prefix_t;
+
+
 typedef struct {
-    uint32_t  *free;       /* owned, [n_blocks], a stack of free block ids */
-    uint16_t  *refs;       /* owned, [n_blocks] */
-    uint32_t   n_free;
-    uint32_t   n_blocks;
+    uint32_t       *free;      /* owned, [n_blocks], a stack of block ids */
+    uint32_t       *refs;      /* owned, [n_blocks] */
+    uint32_t        n_free;
+    uint32_t        n_blocks;
+    hymt_prefix_t  *prefix;    /* owned; NULL: no prefix cache */
 } hymt_kv_pool_t;
 
 
 typedef struct {
     uint32_t  *block;      /* owned, [capacity], indexes into the pool */
     uint32_t   n_blocks;   /* blocks held */
+    uint32_t   n_indexed;  /* the first of them: known to the prefix cache */
     uint32_t   capacity;   /* ceil(context / HYMT_KV_BLOCK) */
 } hymt_block_table_t;
 
@@ -58,6 +65,10 @@ hymt_status_t hymt_kv_reserve(hymt_kv_pool_t *pool, hymt_block_table_t *table,
 
 /* Gives all blocks of the table back. */
 void hymt_kv_release(hymt_kv_pool_t *pool, hymt_block_table_t *table);
+
+
+/* Blocks that nobody holds, free and idle ones. */
+uint32_t hymt_kv_available(const hymt_kv_pool_t *pool);
 
 
 #endif /* HYMT_KV_CACHE_H */

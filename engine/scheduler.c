@@ -99,12 +99,13 @@ hymt_sched_alloc(hymt_sched_t *s, hymt_error_t *err)
     s->order = calloc(n, sizeof(uint32_t));
     s->seqs = calloc(n, sizeof(hymt_batch_seq_t));
     s->prefill = calloc(n, sizeof(uint32_t));
+    s->want = calloc(n, sizeof(uint32_t));
     s->take = calloc(n, sizeof(uint32_t));
     s->stop = calloc((size_t) s->params.n_stop + 1, sizeof(uint32_t));
 
     if (s->slots == NULL || s->free_slots == NULL || s->order == NULL
-        || s->seqs == NULL || s->prefill == NULL || s->take == NULL
-        || s->stop == NULL)
+        || s->seqs == NULL || s->prefill == NULL || s->want == NULL
+        || s->take == NULL || s->stop == NULL)
     {
         return hymt_fail(err, "no memory for a scheduler of max_batch %"
                          PRIu32, n);
@@ -119,6 +120,12 @@ hymt_sched_alloc(hymt_sched_t *s, hymt_error_t *err)
     }
 
     if (hymt_kv_pool_init(&s->pool, s->params.n_blocks, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    if (s->params.prefix_cache
+        && hymt_prefix_init(&s->pool, err) != HYMT_OK)
+    {
         return HYMT_ERROR;
     }
 
@@ -168,6 +175,7 @@ hymt_sched_free(hymt_sched_t *sched)
     free(sched->order);
     free(sched->seqs);
     free(sched->prefill);
+    free(sched->want);
     free(sched->take);
     free(sched->stop);
     free(sched);
@@ -201,6 +209,7 @@ hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq, hymt_error_t *err)
     seq->batch = 0;
     seq->slot = 0;
     seq->n_done = 0;
+    seq->n_cached = 0;
     seq->n_planned = 0;
     seq->ended = HYMT_FINISH_NONE;
     seq->in_news = false;
@@ -350,8 +359,9 @@ hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data)
         slot = sched->free_slots[sched->n_free_slots - 1];
         s = &sched->slots[slot];
 
-        if (hymt_kv_reserve(&sched->pool, &s->table,
-                            seq->n_prompt + seq->max_new)
+        if (hymt_prefix_reserve(&sched->pool, &s->table, slot, &seq->scope,
+                                seq->prompt, seq->n_prompt,
+                                seq->n_prompt + seq->max_new)
             != HYMT_OK)
         {
             return;
@@ -430,7 +440,14 @@ hymt_sched_running(const hymt_sched_t *sched)
 uint32_t
 hymt_sched_blocks_used(const hymt_sched_t *sched)
 {
-    return sched->pool.n_blocks - sched->pool.n_free;
+    return sched->pool.n_blocks - hymt_kv_available(&sched->pool);
+}
+
+
+void
+hymt_sched_prefix_stats(const hymt_sched_t *sched, hymt_prefix_stats_t *stats)
+{
+    hymt_prefix_stats(&sched->pool, stats);
 }
 
 
@@ -466,6 +483,7 @@ hymt_sched_compact(hymt_sched_t *sched)
 void
 hymt_sched_free_slot(hymt_sched_t *sched, uint32_t slot)
 {
+    hymt_prefix_abandon(&sched->pool, &sched->slots[slot].table, slot);
     hymt_kv_release(&sched->pool, &sched->slots[slot].table);
     sched->free_slots[sched->n_free_slots++] = slot;
 }

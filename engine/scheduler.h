@@ -11,6 +11,11 @@
  * blocks for prompt + max_new) strictly in order of arrival: one that does not
  * fit yet holds back those behind it, so a long one is not overtaken for ever.
  *
+ * With `prefix_cache`, prompts that begin alike in one scope share the blocks
+ * of that beginning (prefix_cache.h): the rows of blocks that are ready are
+ * skipped, and a sequence waits where another is just computing the block it
+ * needs, taking no part of the budget meanwhile.
+ *
  * The scheduler is pure bookkeeping: no clock, no thread, no backend.  plan()
  * describes the next step; commit() takes its tokens.  With a backend of depth
  * 2, plan() of step n+1 may come before commit() of step n; commits are in the
@@ -27,7 +32,7 @@
 #include <stdatomic.h>
 
 #include "backend.h"
-#include "kv_cache.h"
+#include "prefix_cache.h"
 
 
 typedef enum {
@@ -54,6 +59,7 @@ typedef struct hymt_seq_s {
     hymt_sampling_t   sampling;
     const uint32_t   *stop;       /* [n_stop], end tokens beside the params' */
     uint32_t          n_stop;     /* 0: stop is not looked at */
+    hymt_scope_t      scope;      /* who may know of the prompt by its speed */
     void             *owner;
 
     /* set to 1 by the engine thread before its first step; may be NULL */
@@ -81,6 +87,7 @@ typedef struct hymt_seq_s {
     uint64_t          t_first;    /* first token; 0: none */
     uint64_t          t_end;
     uint32_t          batch;      /* most sequences in a step with this one */
+    uint32_t          n_cached;   /* prompt tokens that were not computed */
 
     /* engine.c: is in the outbox, has ended (one word: one decision) */
     _Atomic uint32_t  notified;
@@ -103,6 +110,7 @@ typedef struct {
     uint32_t         budget_mixed;    /* prompt rows while anybody decodes */
     uint32_t         budget_prefill;  /* prompt rows when nobody does */
     uint32_t         depth;           /* plans that may be open: 1 or 2 */
+    bool             prefix_cache;
     const uint32_t  *stop;            /* [n_stop], copied */
     uint32_t         n_stop;
 } hymt_sched_params_t;
@@ -186,7 +194,12 @@ void hymt_sched_drop_all(hymt_sched_t *sched, hymt_finish_t finish);
 
 uint32_t hymt_sched_waiting(const hymt_sched_t *sched);
 uint32_t hymt_sched_running(const hymt_sched_t *sched);
+
+/* Blocks that sequences hold; idle ones of the prefix cache are not. */
 uint32_t hymt_sched_blocks_used(const hymt_sched_t *sched);
+
+void hymt_sched_prefix_stats(const hymt_sched_t *sched,
+    hymt_prefix_stats_t *stats);
 
 
 #endif /* HYMT_SCHEDULER_H */

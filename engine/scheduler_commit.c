@@ -35,9 +35,19 @@ hymt_sched_commit(hymt_sched_t *sched, const uint32_t *tokens)
 
     for (i = 0; tokens != NULL && i < plan->n; i++) {
         entry = &plan->entry[i];
+
+        if (entry->is_void) {
+            continue;
+        }
+
+        /* also of one that has ended since: what it computed is there */
+
+        hymt_prefix_commit(&sched->pool, &sched->slots[entry->slot].table,
+                           entry->n_done, entry->n_rows);
+
         seq = sched->slots[entry->slot].seq;
 
-        if (seq != NULL && entry->sample && !entry->is_void) {
+        if (seq != NULL && entry->sample) {
             hymt_sched_append(sched, seq, tokens[i]);
         }
     }
@@ -64,12 +74,14 @@ hymt_sched_rewind(hymt_sched_t *sched, const hymt_plan_t *plan)
         entry = &plan->entry[i];
         seq = sched->slots[entry->slot].seq;
 
-        if (seq == NULL || entry->is_void) {
+        if (entry->is_void) {
             continue;
         }
 
-        seq->n_done = entry->n_done;
-        seq->n_planned = entry->n_planned;
+        if (seq != NULL) {
+            seq->n_done = entry->n_done;
+            seq->n_planned = entry->n_planned;
+        }
 
         for (j = 0; j < sched->n_open; j++) {
             younger = &sched->plans[(sched->oldest + j)

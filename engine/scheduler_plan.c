@@ -8,6 +8,7 @@
 
 static void hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch);
 static void hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch);
+static uint32_t hymt_sched_want(hymt_sched_t *sched, uint32_t slot);
 static void hymt_sched_share(hymt_sched_t *sched, uint32_t n,
     uint32_t budget);
 static void hymt_sched_plan_rows(hymt_sched_t *sched, uint32_t slot,
@@ -43,14 +44,15 @@ hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch)
 static void
 hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
 {
-    uint32_t     i, n, budget;
-    hymt_seq_t  *seq;
+    uint32_t     i, n, want, budget;
 
     for (i = 0, n = 0; i < sched->n_order; i++) {
-        seq = sched->slots[sched->order[i]].seq;
+        want = hymt_sched_want(sched, sched->order[i]);
 
-        if (seq->n_done < seq->n_prompt) {
-            sched->prefill[n++] = sched->order[i];
+        if (want > 0) {
+            sched->prefill[n] = sched->order[i];
+            sched->want[n] = want;
+            n++;
         }
     }
 
@@ -74,6 +76,35 @@ hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
 
 
 /*
+ * Prompt rows that a slot could take now: none where it waits for a block that
+ * another computes.
+ */
+static uint32_t
+hymt_sched_want(hymt_sched_t *sched, uint32_t slot)
+{
+    uint32_t      pos;
+    hymt_seq_t   *seq;
+    hymt_slot_t  *s;
+
+    s = &sched->slots[slot];
+    seq = s->seq;
+
+    if (seq->n_done >= seq->n_prompt) {
+        return 0;
+    }
+
+    pos = hymt_prefix_skip(&sched->pool, &s->table, seq->n_done,
+                           seq->n_prompt);
+
+    seq->n_cached += pos - seq->n_done;
+    seq->n_done = pos;
+
+    return hymt_prefix_claim(&sched->pool, &s->table, slot, pos,
+                             seq->n_prompt - pos);
+}
+
+
+/*
  * Shares the budget among the n prompts of prefill[], oldest first.  One that
  * wants more than half of the budget leaves half of what there is to those
  * behind it; what they do not need is dealt out again in the same order.  The
@@ -82,12 +113,10 @@ hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
 static void
 hymt_sched_share(hymt_sched_t *sched, uint32_t n, uint32_t budget)
 {
-    uint32_t     i, want, left;
-    hymt_seq_t  *seq;
+    uint32_t  i, want, left;
 
     for (i = 0, left = budget; i < n; i++) {
-        seq = sched->slots[sched->prefill[i]].seq;
-        want = seq->n_prompt - seq->n_done;
+        want = sched->want[i];
 
         if (i + 1 < n && want > budget / 2) {
             want = hymt_min(want, (left + sched->n_plans % 2) / 2);
@@ -98,9 +127,7 @@ hymt_sched_share(hymt_sched_t *sched, uint32_t n, uint32_t budget)
     }
 
     for (i = 0; i < n && left > 0; i++) {
-        seq = sched->slots[sched->prefill[i]].seq;
-        want = seq->n_prompt - seq->n_done - sched->take[i];
-        want = hymt_min(want, left);
+        want = hymt_min(sched->want[i] - sched->take[i], left);
 
         sched->take[i] += want;
         left -= want;
@@ -155,6 +182,7 @@ hymt_sched_plan_rows(hymt_sched_t *sched, uint32_t slot, uint32_t n_rows,
     entry->slot = slot;
     entry->n_done = seq->n_done;
     entry->n_planned = seq->n_planned;
+    entry->n_rows = n_rows;
     entry->sample = row->sample;
     entry->is_void = false;
 

@@ -27,6 +27,7 @@ typedef struct {
     uint32_t  slot;
     uint32_t  n_done;
     uint32_t  n_planned;
+    uint32_t  n_rows;
     bool      sample;
     bool      is_void;    /* built on a step that was aborted */
 } hymt_planned_t;
@@ -67,6 +68,7 @@ struct hymt_sched_s {
 
     hymt_batch_seq_t     *seqs;        /* [max_batch], of the last plan */
     uint32_t             *prefill;     /* [max_batch], slots with prompt left */
+    uint32_t             *want;        /* [max_batch], rows each could take */
     uint32_t             *take;        /* [max_batch], rows for each of those */
 
     uint32_t             *stop;        /* [n_stop] */

@@ -146,6 +146,11 @@ hymt_host_publish(hymt_host_t *host)
         hymt_copy(step_seqs);
         hymt_copy(rows_prefill);
         hymt_copy(rows_decode);
+        hymt_copy(prefix_hits);
+        hymt_copy(prefix_misses);
+        hymt_copy(prefix_tokens);
+        hymt_copy(prefix_evictions);
+        hymt_copy(prefix_blocks);
         hymt_copy(bytes_weights);
         hymt_copy(bytes_kv);
         hymt_copy(bytes_other);

@@ -115,6 +115,7 @@ typedef struct {
     ngx_int_t                   context;
     ngx_int_t                   kv_tokens;
     ngx_int_t                   queue;     /* requests in flight */
+    ngx_flag_t                  prefix_cache;
     ngx_flag_t                  ignore_eos;
 
     u_char                     *file;      /* of the block, for messages */

@@ -548,6 +548,14 @@ ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last)
                       info.rows_prefill - last->rows_prefill);
     ngx_http_hymt_add(stats->rows_decode,
                       info.rows_decode - last->rows_decode);
+    ngx_http_hymt_add(stats->prefix_hits,
+                      info.prefix_hits - last->prefix_hits);
+    ngx_http_hymt_add(stats->prefix_misses,
+                      info.prefix_misses - last->prefix_misses);
+    ngx_http_hymt_add(stats->prefix_tokens,
+                      info.prefix_tokens - last->prefix_tokens);
+    ngx_http_hymt_add(stats->prefix_evictions,
+                      info.prefix_evictions - last->prefix_evictions);
     ngx_http_hymt_add(step->sum, info.step_ns - last->step_ns);
     ngx_http_hymt_add(batch->sum, info.step_seqs - last->step_seqs);
 

@@ -91,6 +91,10 @@ typedef struct {
     ngx_atomic_t                starts;
     ngx_atomic_t                rows_prefill;
     ngx_atomic_t                rows_decode;
+    ngx_atomic_t                prefix_hits;
+    ngx_atomic_t                prefix_misses;
+    ngx_atomic_t                prefix_tokens;
+    ngx_atomic_t                prefix_evictions;
 } ngx_http_hymt_stats_t;
 
 

@@ -122,6 +122,11 @@ static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
       offsetof(ngx_http_hymt_model_t, queue),
       &ngx_http_hymt_queue },
 
+    { ngx_string("prefix_cache"),
+      ngx_http_hymt_set_flag,
+      offsetof(ngx_http_hymt_model_t, prefix_cache),
+      NULL },
+
     { ngx_string("ignore_eos"),
       ngx_http_hymt_set_flag,
       offsetof(ngx_http_hymt_model_t, ignore_eos),
@@ -188,6 +193,7 @@ ngx_http_hymt_model_get(ngx_conf_t *cf, ngx_http_hymt_main_conf_t *hmcf,
     model->context = NGX_CONF_UNSET;
     model->kv_tokens = NGX_CONF_UNSET;
     model->queue = NGX_CONF_UNSET;
+    model->prefix_cache = NGX_CONF_UNSET;
     model->ignore_eos = NGX_CONF_UNSET;
     model->host_fd = -1;
 
@@ -257,6 +263,7 @@ ngx_http_hymt_model_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_init_value(model->context, 8192);
     ngx_conf_init_value(model->kv_tokens, 0);
     ngx_conf_init_value(model->queue, 1024);
+    ngx_conf_init_value(model->prefix_cache, 1);
     ngx_conf_init_value(model->ignore_eos, 0);
 
     if (model->ignore_eos) {
@@ -310,7 +317,8 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "unknown parameter \"%V\" in hymt_model; it knows path,"
                        " family, backend, prompt, device, threads, max_batch,"
-                       " context, kv_tokens, queue, ignore_eos", &value[0]);
+                       " context, kv_tokens, queue, prefix_cache, ignore_eos",
+                       &value[0]);
 
     return NGX_CONF_ERROR;
 }

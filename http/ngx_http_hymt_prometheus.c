@@ -394,6 +394,20 @@ ngx_http_hymt_counts(ngx_http_hymt_page_t *page)
           { offsetof(ngx_http_hymt_stats_t, rows_prefill),
             offsetof(ngx_http_hymt_stats_t, rows_decode) } },
 
+        { "hymt_prefix_cache_lookups_total",
+          "Prompts whose beginning was looked for in the KV cache.",
+          { ",result=\"hit\"", ",result=\"miss\"" },
+          { offsetof(ngx_http_hymt_stats_t, prefix_hits),
+            offsetof(ngx_http_hymt_stats_t, prefix_misses) } },
+
+        { "hymt_prefix_cache_tokens_total",
+          "Prompt tokens that were there and not computed again.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, prefix_tokens) } },
+
+        { "hymt_prefix_cache_evictions_total",
+          "Blocks forgotten to make room.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, prefix_evictions) } },
+
         { "hymt_engine_starts_total", "Engines started.", { NULL },
           { offsetof(ngx_http_hymt_stats_t, starts) } }
     };
@@ -533,7 +547,9 @@ ngx_http_hymt_gauges(ngx_http_hymt_page_t *page)
         { "hymt_context_tokens", "Most tokens of a prompt and its output.",
           NULL },
         { "hymt_kv_blocks", "Blocks of the KV cache.", NULL },
-        { "hymt_kv_blocks_used", "Those that hold something.", NULL },
+        { "hymt_kv_blocks_used", "Those that sequences hold.", NULL },
+        { "hymt_prefix_cache_blocks",
+          "Those that hold a prompt's beginning, in use or not.", NULL },
         { "hymt_step_max_seconds", "The engine's longest step.", NULL },
         { "hymt_memory_bytes", "Memory of the engine.", ",kind=\"weights\"" },
         { "hymt_memory_bytes", NULL, ",kind=\"kv\"" },
@@ -560,10 +576,11 @@ ngx_http_hymt_gauges(ngx_http_hymt_page_t *page)
             value[7] = info->context;
             value[8] = info->kv_blocks;
             value[9] = info->kv_blocks_used;
-            value[10] = (double) info->step_max_ns / NGX_HTTP_HYMT_S;
-            value[11] = info->bytes_weights;
-            value[12] = info->bytes_kv;
-            value[13] = info->bytes_other;
+            value[10] = info->prefix_blocks;
+            value[11] = (double) info->step_max_ns / NGX_HTTP_HYMT_S;
+            value[12] = info->bytes_weights;
+            value[13] = info->bytes_kv;
+            value[14] = info->bytes_other;
 
             ngx_http_hymt_line(page, gauges[i].name, page->views[j].labels,
                                gauges[i].more, value[i]);
@@ -683,7 +700,7 @@ ngx_http_hymt_worker(ngx_http_hymt_page_t *page)
 static void
 ngx_http_hymt_vllm(ngx_http_hymt_page_t *page)
 {
-    double                  value[8];
+    double                  value[10];
     ngx_uint_t              i, j;
     ngx_http_hymt_view_t   *v;
     ngx_http_hymt_stats_t  *s;
@@ -698,6 +715,10 @@ ngx_http_hymt_vllm(ngx_http_hymt_page_t *page)
         { "vllm:num_requests_waiting", "gauge", "As hymt_queue_depth.", NULL },
         { "vllm:kv_cache_usage_perc", "gauge",
           "As hymt_kv_blocks_used / hymt_kv_blocks.", NULL },
+        { "vllm:prefix_cache_queries_total", "counter",
+          "Prompt tokens that went through the engine or were cached.", NULL },
+        { "vllm:prefix_cache_hits_total", "counter",
+          "As hymt_prefix_cache_tokens_total.", NULL },
         { "vllm:prompt_tokens_total", "counter",
           "As hymt_tokens_total, prompt.", NULL },
         { "vllm:generation_tokens_total", "counter",
@@ -725,11 +746,13 @@ ngx_http_hymt_vllm(ngx_http_hymt_page_t *page)
             value[1] = v->info.waiting;
             value[2] = v->info.kv_blocks ? (double) v->info.kv_blocks_used
                                            / v->info.kv_blocks : 0;
-            value[3] = s->tokens_in;
-            value[4] = s->tokens_out;
-            value[5] = s->stopped;
-            value[6] = s->cut + s->looped;
-            value[7] = s->canceled;
+            value[3] = s->rows_prefill + s->prefix_tokens;
+            value[4] = s->prefix_tokens;
+            value[5] = s->tokens_in;
+            value[6] = s->tokens_out;
+            value[7] = s->stopped;
+            value[8] = s->cut + s->looped;
+            value[9] = s->canceled;
 
             ngx_http_hymt_line(page, lines[i].name, v->vllm, lines[i].more,
                                value[i]);

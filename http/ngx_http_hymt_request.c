@@ -255,7 +255,15 @@ ngx_http_hymt_owner(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
     call->owner = ngx_http_hymt_copy(value.data, value.len);
 
-    return call->owner ? NGX_OK : NGX_ERROR;
+    if (call->owner == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* from what is in the engine's caches nobody learns of another's prompts */
+
+    hymt_scope(value.data, value.len, &call->job.scope);
+
+    return NGX_OK;
 }
 
 

@@ -659,6 +659,7 @@ ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     params.engine.max_batch = model->max_batch;
     params.engine.context = model->context;
     params.engine.kv_tokens = model->kv_tokens;
+    params.engine.prefix_cache = model->prefix_cache;
     params.engine.ignore_eos = model->ignore_eos;
 
     params.family = model->params.family;

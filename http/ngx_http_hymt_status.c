@@ -270,7 +270,8 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:o,"
                      " s:{s:i, s:i, s:i, s:i, s:i},"
-                     " s:i, s:{s:i, s:i, s:i}, s:{s:I, s:I, s:I},"
+                     " s:i, s:{s:i, s:i, s:i}, s:{s:i, s:I, s:I, s:I},"
+                     " s:{s:I, s:I, s:I},"
                      " s:{s:I, s:f, s:I, s:I}}",
                      "name", (char *) model->name.data,
                      "path", (char *) model->path.data,
@@ -293,6 +294,11 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
                      "block_tokens", HYMT_KV_BLOCK,
                      "blocks", (int) info.kv_blocks,
                      "blocks_used", (int) info.kv_blocks_used,
+                     "prefix_cache",
+                     "blocks", (int) info.prefix_blocks,
+                     "hits", (json_int_t) info.prefix_hits,
+                     "misses", (json_int_t) info.prefix_misses,
+                     "tokens", (json_int_t) info.prefix_tokens,
                      "memory",
                      "weights", (json_int_t) info.bytes_weights,
                      "kv", (json_int_t) info.bytes_kv,

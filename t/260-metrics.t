@@ -204,6 +204,7 @@ sub compare {
                                       model => $MODEL, kind => $_) }
                       qw(prompt output);
 
+        $p += $m->value('hymt_prefix_cache_tokens_total', model => $MODEL);
         $o += $m->value('hymt_truncations_total', model => $MODEL);
 
         return $p >= $tokens{prompt} && $o >= $tokens{output}

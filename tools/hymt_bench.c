@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "hymt_session.h"
 #include "hymt_texts.h"
+#include "job_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #define HYMT_MAX_LEVELS    16
 #define HYMT_LEAST_ROUND   16        /* sentences a round, 4 a client */
 #define HYMT_LONG_TEXT     1200      /* bytes, for prefill */
+#define HYMT_CONTEXT_TEXT  4000      /* some 1,000 tokens */
 
 
 typedef struct {
@@ -28,6 +30,7 @@ typedef struct {
     uint64_t                seconds;
     hymt_job_t              job;
     hymt_session_t         *session;
+    uint64_t                n_scopes;    /* given out so far */
 } hymt_bench_t;
 
 
@@ -35,6 +38,7 @@ typedef struct {
 typedef struct {
     uint64_t           ns;
     uint64_t           prompt;       /* tokens */
+    uint64_t           cached;       /* of those */
     uint64_t           output;
     uint32_t           n;
     uint32_t           capacity;     /* of these two: */
@@ -52,11 +56,15 @@ static hymt_status_t hymt_bench_levels(hymt_bench_t *b, const char *list,
 static int hymt_bench_model(hymt_bench_t *b);
 static hymt_status_t hymt_bench_run(hymt_bench_t *b, hymt_error_t *err);
 static hymt_status_t hymt_bench_prefill(hymt_bench_t *b, hymt_error_t *err);
+static hymt_status_t hymt_bench_prefix(hymt_bench_t *b, hymt_error_t *err);
+static hymt_status_t hymt_bench_ask(hymt_bench_t *b, uint64_t scope,
+    const char *context, const char *text, hymt_level_t *level,
+    hymt_error_t *err);
 static hymt_status_t hymt_bench_level(hymt_bench_t *b, uint32_t at_once,
     hymt_error_t *err);
 static hymt_status_t hymt_bench_rounds(hymt_bench_t *b, uint32_t at_once,
     uint32_t n, hymt_level_t *level, hymt_error_t *err);
-static hymt_status_t hymt_bench_round(hymt_bench_t *b, const hymt_job_t *jobs,
+static hymt_status_t hymt_bench_round(hymt_bench_t *b, hymt_job_t *jobs,
     hymt_result_t *results, uint32_t n, uint32_t at_once, hymt_level_t *level,
     hymt_error_t *err);
 static hymt_status_t hymt_bench_add(hymt_level_t *level,
@@ -75,7 +83,9 @@ const hymt_command_t  hymt_command_bench = {
     "Translates built-in English sentences of some ten words and prints, for\n"
     "each number of them in flight, sentences and output tokens a second,\n"
     "the time and the rows of a step, and how long the first token and the\n"
-    "whole sentence took.  Before that, how fast prompts are read.\n"
+    "whole sentence took.  Before that, how fast prompts are read, and how\n"
+    "long the first token takes after some 1,000 tokens that are new, and\n"
+    "where the prefix cache knows them: nothing else here is helped by it.\n"
     "\n"
     "  --at-once LIST    numbers in flight (1,4,16)\n"
     "  --seconds N       at least as long for each (2)\n"
@@ -266,7 +276,9 @@ hymt_bench_run(hymt_bench_t *b, hymt_error_t *err)
     printf("ready in %.2f s; %s to %s\n\n", (double) info.load_ns / 1e9,
            hymt_langs[b->job.src].code, hymt_langs[b->job.tgt].code);
 
-    if (hymt_bench_prefill(b, err) != HYMT_OK) {
+    if (hymt_bench_prefill(b, err) != HYMT_OK
+        || hymt_bench_prefix(b, err) != HYMT_OK)
+    {
         return HYMT_ERROR;
     }
 
@@ -328,6 +340,100 @@ hymt_bench_prefill(hymt_bench_t *b, hymt_error_t *err)
     free(level.total);
 
     return HYMT_OK;
+}
+
+
+/*
+ * A chat, which every model takes: what was said before, and a sentence.  One
+ * output token, so that the time is that of reading.
+ */
+static hymt_status_t
+hymt_bench_prefix(hymt_bench_t *b, hymt_error_t *err)
+{
+    char           context[HYMT_CONTEXT_TEXT];
+    double         first, again;
+    size_t         i, n;
+    uint64_t       start;
+    hymt_level_t   fresh, known;
+    hymt_status_t  rc;
+
+    for (i = 0, n = 0; n < sizeof(context) - 100; i++) {
+        n += (size_t) snprintf(context + n, sizeof(context) - n, "%s ",
+                               hymt_texts[i % hymt_nelts(hymt_texts)]);
+    }
+
+    memset(&fresh, 0, sizeof(fresh));
+    memset(&known, 0, sizeof(known));
+    start = hymt_now_ns();
+    i = 0;
+
+    do {
+        b->n_scopes++;
+
+        rc = hymt_bench_ask(b, b->n_scopes, context,
+                            hymt_texts[i++ % hymt_nelts(hymt_texts)], &fresh,
+                            err);
+        if (rc == HYMT_OK) {
+            rc = hymt_bench_ask(b, b->n_scopes, context,
+                                hymt_texts[i % hymt_nelts(hymt_texts)],
+                                &known, err);
+        }
+    } while (rc == HYMT_OK
+             && hymt_now_ns() - start < b->seconds * 1000000000);
+
+    if (rc == HYMT_OK) {
+        first = hymt_bench_ms(fresh.first, fresh.n, 50);
+        again = hymt_bench_ms(known.first, known.n, 50);
+
+        printf("prefix cache: prompts of %" PRIu64 " tokens: first token after"
+               " %.2f ms, after %.2f ms where the first %" PRIu64 " are known"
+               " (%.0f %% saved)\n", known.prompt / known.n, first, again,
+               known.cached / known.n, 100 - 100 * again / first);
+    }
+
+    free(fresh.first);
+    free(fresh.total);
+    free(known.first);
+    free(known.total);
+
+    return rc;
+}
+
+
+static hymt_status_t
+hymt_bench_ask(hymt_bench_t *b, uint64_t scope, const char *context,
+    const char *text, hymt_level_t *level, hymt_error_t *err)
+{
+    char           chat[HYMT_CONTEXT_TEXT + 500], content[sizeof(chat) - 100];
+    char          *end;
+    hymt_job_t     job;
+    hymt_turn_t    turn;
+    hymt_result_t  result;
+
+    turn.role = HYMT_ROLE_USER;
+    turn.content = content;
+    turn.len = (size_t) snprintf(content, sizeof(content), "%s\n%s", context,
+                                 text);
+    end = hymt_turn_write(chat, &turn);
+
+    job = b->job;
+    job.scope.word[0] = scope;
+    job.max_tokens = 1;
+    job.part[HYMT_PART_CHAT] = chat;
+    job.part_len[HYMT_PART_CHAT] = (uint32_t) (end - chat);
+
+    if (hymt_session_all(b->session, &job, 1, 1, &result, NULL, err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    if (result.code != HYMT_RESULT_OK) {
+        return hymt_fail(err, "a chat: %s: %s", hymt_result_name(result.code),
+                         result.error);
+    }
+
+    return hymt_bench_add(level, &result, err);
 }
 
 
@@ -396,12 +502,18 @@ hymt_bench_rounds(hymt_bench_t *b, uint32_t at_once, uint32_t n,
 
 
 static hymt_status_t
-hymt_bench_round(hymt_bench_t *b, const hymt_job_t *jobs,
+hymt_bench_round(hymt_bench_t *b, hymt_job_t *jobs,
     hymt_result_t *results, uint32_t n, uint32_t at_once, hymt_level_t *level,
     hymt_error_t *err)
 {
     uint32_t  i;
     uint64_t  start;
+
+    /* a scope each: nothing is known from the rounds before, or beside it */
+
+    for (i = 0; i < n; i++) {
+        jobs[i].scope.word[0] = ++b->n_scopes;
+    }
 
     start = hymt_now_ns();
 
@@ -445,6 +557,7 @@ hymt_bench_add(hymt_level_t *level, const hymt_result_t *result,
     }
 
     level->prompt += result->prompt_tokens;
+    level->cached += result->cached_tokens;
     level->output += result->completion_tokens;
     level->first[level->n] = result->first_ns;
     level->total[level->n++] = result->total_ns;

@@ -300,6 +300,7 @@ hymt_session_start(hymt_session_t *session,
     hp.engine.threads = params->threads;
     hp.engine.max_batch = params->batch;
     hp.engine.context = params->context;
+    hp.engine.prefix_cache = true;
     hp.family = params->family;
     hp.log_fd = session->own_fd;
 

@@ -162,6 +162,97 @@ test_backend(const char *name)
 }
 
 
+/*
+ * With the prefix cache on: a tree of prompts through a backend that computes,
+ * many times in another order each time, so that hits, waits and takeovers by
+ * another owner differ.  Against the first run, one by one without a cache.
+ */
+static void
+test_prefix(const char *name, uint32_t turns)
+{
+    static seq_t  alone[24], again[24];
+
+    uint32_t               i, j, turn, same, ended, n;
+    uint64_t               cached;
+    seq_t                 *seq;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    p.ops = NULL;
+    p.backend = name;
+    p.threads = 2;
+    p.kv_tokens = 320;
+    engine = start(&p);
+
+    for (i = 0; i < 24; i++) {
+        fill(&alone[i], 17 + roll(48), 1 + roll(8));
+        alone[i].s.sampling.temperature = i % 2 ? 1 : 0;
+        alone[i].s.scope.word[1] = i % 5 == 0;
+
+        /* three beginnings, of lengths that are no multiple of a block's */
+
+        for (j = 0; j < 37 + 9 * (i % 3); j++) {
+            alone[i].prompt[j] = (i % 3 * 61 + j) % VOCAB;
+        }
+
+        hymt_engine_submit(engine, &alone[i].s, &err);
+        wait_finished(engine, 1);
+    }
+
+    is_int((int) atomic_load(&hymt_engine_stats(engine)->prefix_tokens), 0,
+           "backend %s: without a cache all is computed", name);
+    hymt_engine_stop(engine);
+
+    p.prefix_cache = true;
+    p.news_fd = news_fd;
+    engine = start(&p);
+
+    for (turn = 0, same = 0, ended = 0, cached = 0; turn < turns; turn++) {
+
+        for (n = 0; n < 24; n++) {
+            i = (n * 7 + turn * 5) % 24;
+            seq = &again[i];
+            *seq = alone[i];
+            seq->s.prompt = seq->prompt;
+            seq->s.out = seq->out;
+            memset(seq->out, 0xff, sizeof(seq->out));
+
+            hymt_engine_submit(engine, &seq->s, &err);
+
+            if (roll(12) == 0) {
+                hymt_engine_cancel(engine, &seq->s);
+            }
+        }
+
+        wait_finished(engine, 24);
+
+        for (i = 0; i < 24; i++) {
+            j = atomic_load(&again[i].s.n_out);
+            cached += again[i].s.n_cached;
+
+            /* one that was canceled: as far as it came */
+
+            same += memcmp(alone[i].out, again[i].out, 4 * j) == 0
+                    && (again[i].s.canceled
+                        || j == atomic_load(&alone[i].s.n_out));
+            ended += atomic_load(&again[i].s.finish) != HYMT_FINISH_FAILED;
+        }
+    }
+
+    is_int(same, 24 * turns, "backend %s: the same tokens, hit or miss", name);
+    is_int(ended, 24 * turns, "none failed");
+    is_int((int) atomic_load(&hymt_engine_stats(engine)->prefix_tokens),
+           (int) cached, "each was told what it did not compute");
+    ok(cached > 24 * turns * 16, "%d tokens were found", (int) cached);
+    ok(atomic_load(&hymt_engine_stats(engine)->prefix_evictions) > 0,
+       "and blocks were given away in between");
+
+    hymt_engine_stop(engine);
+}
+
+
 int
 main(void)
 {
@@ -169,6 +260,8 @@ main(void)
 
     test_backend("cpu");
     test_backend("ref");
+    test_prefix("cpu", 60);
+    test_prefix("ref", 8);
     test_stress(1, N_OUT, 40000);
     test_stress(2, N_OUT, 40000);
     test_stress(1, 1, 20000);

@@ -65,6 +65,7 @@ typedef struct {
     bool      begun;
     bool      asked;        /* a token was sampled, or will be */
     uint32_t  last;         /* the token sampled last */
+    uint32_t  n_prompt;
     uint32_t  next_pos;
     uint32_t  n_asked;
     uint32_t  in_flight;
@@ -86,14 +87,24 @@ typedef struct {
 } fake_step_t;
 
 
+/* Who uses a block among the steps that are looked at. */
+typedef struct {
+    uint64_t  stamp;
+    uint32_t  writer;       /* slot + 1, 0: nobody */
+    uint32_t  reader;       /* the same, FAKE_MANY: several */
+} fake_claim_t;
+
+
+#define FAKE_MANY  UINT32_MAX
+
+
 struct hymt_backend_s {
     hymt_backend_params_t   params;
     uint32_t                depth;
     uint32_t                vocab;
     uint32_t                table;     /* blocks of a context */
     uint64_t               *kv;        /* [n_blocks * HYMT_KV_BLOCK] */
-    uint32_t               *owner;     /* [n_blocks] slot, see fake_check() */
-    uint64_t               *stamp;     /* [n_blocks] */
+    fake_claim_t           *claims;    /* [n_blocks], see fake_check() */
     fake_slot_t            *slots;
     fake_step_t             steps[2];
     uint32_t                oldest;
@@ -213,8 +224,7 @@ fake_create(uint32_t depth, const hymt_backend_params_t *params,
     b->vocab = model != NULL ? model->config.vocab : fake.vocab;
     b->table = hymt_ceil_div(params->context, HYMT_KV_BLOCK);
     b->kv = calloc((size_t) params->n_blocks * HYMT_KV_BLOCK, 8);
-    b->owner = calloc(params->n_blocks, 4);
-    b->stamp = calloc(params->n_blocks, 8);
+    b->claims = calloc(params->n_blocks, sizeof(fake_claim_t));
     b->slots = calloc(params->max_batch, sizeof(fake_slot_t));
 
     for (i = 0; i < depth; i++) {
@@ -263,8 +273,7 @@ fake_destroy(hymt_backend_t *b)
     }
 
     free(b->kv);
-    free(b->owner);
-    free(b->stamp);
+    free(b->claims);
     free(b->slots);
     free(b);
 
@@ -292,6 +301,7 @@ fake_slot_begin(hymt_backend_t *b, uint32_t slot,
     memset(s, 0, sizeof(fake_slot_t));
     s->begun = true;
     s->last = HYMT_TOKEN_NONE;
+    s->n_prompt = n_prompt;
     s->key = fake_key(sampling, prompt, n_prompt);
 }
 
@@ -316,7 +326,12 @@ fake_check_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq)
         return false;
     }
 
-    if (seq->pos != s->next_pos) {
+    /* rows found in the cache are left out, by whole blocks */
+
+    if (seq->pos != s->next_pos
+        && (seq->pos < s->next_pos || seq->pos >= s->n_prompt
+            || seq->pos % HYMT_KV_BLOCK != 0))
+    {
         fake_fault("launch: slot %u: position %u, want %u", seq->slot,
                    seq->pos, s->next_pos);
     }
@@ -351,23 +366,43 @@ fake_check_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq)
 }
 
 
-/* Marks the blocks of a sequence; false where another slot's step has one. */
+/*
+ * Marks the blocks of a sequence: those before its first row are read, the
+ * others written.  False where one that is written is used by another slot.
+ */
 static inline bool
 fake_claim(hymt_backend_t *b, const hymt_batch_seq_t *seq, uint64_t stamp)
 {
-    uint32_t  i, n, block;
+    bool           writes;
+    uint32_t       i, n, me;
+    fake_claim_t  *claim;
 
     n = hymt_ceil_div(seq->pos + seq->n_rows, HYMT_KV_BLOCK);
+    me = seq->slot + 1;
 
     for (i = 0; i < n; i++) {
-        block = seq->blocks[i];
+        claim = &b->claims[seq->blocks[i]];
+        writes = i >= seq->pos / HYMT_KV_BLOCK;
 
-        if (b->stamp[block] == stamp && b->owner[block] != seq->slot) {
+        if (claim->stamp != stamp) {
+            claim->stamp = stamp;
+            claim->writer = 0;
+            claim->reader = 0;
+        }
+
+        if ((claim->writer != 0 && claim->writer != me)
+            || (writes && claim->reader != 0 && claim->reader != me))
+        {
             return false;
         }
 
-        b->stamp[block] = stamp;
-        b->owner[block] = seq->slot;
+        if (writes) {
+            claim->writer = me;
+
+        } else {
+            claim->reader = claim->reader == 0 || claim->reader == me
+                            ? me : FAKE_MANY;
+        }
     }
 
     return true;
@@ -405,7 +440,7 @@ fake_check(hymt_backend_t *b, const hymt_batch_t *batch)
         }
 
         if (!fake_claim(b, &batch->seqs[i], fake.launched)) {
-            fake_fault("launch: a block of slot %u is another's too",
+            fake_fault("launch: a block written is another's too, slot %u",
                        batch->seqs[i].slot);
         }
     }

@@ -21,6 +21,15 @@ typedef struct seq_s {
 } seq_t;
 
 
+/* A prompt that has been there: what the prefix cache may know. */
+typedef struct seen_s {
+    struct seen_s  *next;
+    hymt_scope_t    scope;
+    uint32_t        n;
+    uint32_t        token[];
+} seen_t;
+
+
 typedef struct {
     hymt_sched_t         *sched;
     hymt_backend_t       *backend;
@@ -37,6 +46,10 @@ typedef struct {
     uint32_t              decode;    /* its decode rows */
     uint32_t              ended[HYMT_FINISH_FAILED + 1];  /* by finish */
     bool                  check_bound;
+    uint32_t              alike;     /* kinds of beginnings of prompts */
+    seen_t               *seen;      /* all prompts so far */
+    uint64_t              rows;      /* of prompts, computed */
+    uint64_t              cached;    /* of those that have ended */
     char                  fault[256];
 } rig_t;
 
@@ -102,13 +115,81 @@ rig_open(rig_t *rig, hymt_sched_params_t p)
 static void
 rig_close(rig_t *rig)
 {
+    seen_t  *seen;
+
+    while ((seen = rig->seen) != NULL) {
+        rig->seen = seen->next;
+        free(seen);
+    }
+
     rig->ops->destroy(rig->backend);
     hymt_sched_free(rig->sched);
 }
 
 
+static void
+rig_remember(rig_t *rig, const hymt_seq_t *s)
+{
+    seen_t  *seen;
+
+    seen = malloc(sizeof(seen_t) + 4 * s->n_prompt);
+    seen->next = rig->seen;
+    seen->scope = s->scope;
+    seen->n = s->n_prompt;
+    memcpy(seen->token, s->prompt, 4 * s->n_prompt);
+    rig->seen = seen;
+}
+
+
+/*
+ * What was not computed is a beginning, by whole blocks and without the last
+ * token, of another prompt of its scope.
+ */
+static void
+rig_check_cached(rig_t *rig, const seq_t *seq)
+{
+    uint32_t           i, same, most;
+    const seen_t      *seen;
+    const hymt_seq_t  *s;
+
+    s = &seq->s;
+
+    for (seen = rig->seen, same = 0, most = 0; seen != NULL;
+         seen = seen->next)
+    {
+        if (memcmp(&seen->scope, &s->scope, sizeof(hymt_scope_t)) != 0) {
+            continue;
+        }
+
+        for (i = 0; i < seen->n && i < s->n_prompt
+                    && seen->token[i] == s->prompt[i]; i++)
+        {
+            /* void */
+        }
+
+        /* itself is among them, once */
+
+        same += i == s->n_prompt && seen->n == i;
+        most = hymt_max(most, i == s->n_prompt && seen->n == i && same == 1
+                              ? 0 : i);
+    }
+
+    if (s->n_cached > most || s->n_cached >= s->n_prompt
+        || s->n_cached % HYMT_KV_BLOCK != 0
+        || (s->n_cached > 0 && !rig->p.prefix_cache))
+    {
+        rig_fault(rig, "sequence %u: %u tokens cached, %u of %u are known",
+                  seq->number, s->n_cached, most, s->n_prompt);
+    }
+
+    rig->cached += s->n_cached;
+}
+
+
+/* A prompt of beginning `kind` for `alike` tokens, and then at random. */
 static seq_t *
-rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+rig_add_alike(rig_t *rig, uint32_t n_prompt, uint32_t max_new, uint32_t kind,
+    uint32_t alike, uint32_t scope)
 {
     uint32_t       i;
     seq_t         *seq;
@@ -119,9 +200,12 @@ rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
     prompt = calloc(n_prompt, 4);
 
     for (i = 0; i < n_prompt; i++) {
-        prompt[i] = roll(fake.vocab);
+        prompt[i] = i < alike
+                    ? (uint32_t) (fake_mix(kind * 100003 + i) % fake.vocab)
+                    : roll(fake.vocab);
     }
 
+    seq->s.scope.word[scope % 2] = scope;
     seq->s.prompt = prompt;
     seq->s.n_prompt = n_prompt;
     seq->s.max_new = max_new;
@@ -136,8 +220,21 @@ rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
 
     seq->next = rig->out;
     rig->out = seq;
+    rig_remember(rig, &seq->s);
 
     return seq;
+}
+
+
+static seq_t *
+rig_add(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+{
+    if (rig->alike == 0 || roll(4) == 0) {
+        return rig_add_alike(rig, n_prompt, max_new, 0, 0, 0);
+    }
+
+    return rig_add_alike(rig, n_prompt, max_new, roll(rig->alike),
+                         roll(rig->p.context), roll(6) ? 0 : roll(3));
 }
 
 
@@ -239,6 +336,7 @@ rig_news(rig_t *rig)
         }
 
         rig_check_output(rig, seq);
+        rig_check_cached(rig, seq);
         rig->ended[s->ended]++;
 
         *p = seq->next;
@@ -295,6 +393,8 @@ rig_check_plan(rig_t *rig)
             prompt += row->n_rows;
         }
     }
+
+    rig->rows += prompt;
 
     budget = rig->decode ? rig->p.budget_mixed : rig->p.budget_prefill;
 
@@ -920,6 +1020,151 @@ test_news(void)
 }
 
 
+/* Prompts that begin alike, as a document's segments do: one is computed. */
+static void
+test_prefix_together(uint32_t depth)
+{
+    rig_t                rig;
+    uint32_t             i;
+    hymt_prefix_stats_t  stats;
+    hymt_sched_params_t  p;
+
+    rng = 12;
+    p = small;
+    p.depth = depth;
+    p.prefix_cache = true;
+    rig_open(&rig, p);
+    rig.check_bound = true;
+
+    for (i = 0; i < 3; i++) {
+        rig_add_alike(&rig, 100, 8, 1, 97, 0);
+    }
+
+    rig_step(&rig);
+    is_int(rig.batch.n_seqs, 1, "depth %u: of three that begin alike one is"
+           " computed", depth);
+    is_int(rig.batch.n_rows, 48, "with the whole budget");
+    is_int(hymt_sched_blocks_used(rig.sched), 7 + 1 + 1,
+           "all three hold the blocks of the beginning");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "each has its own output");
+    is_int((int) rig.rows, 100 + 4 + 4, "the others compute their ends");
+    is_int((int) rig.cached, 2 * 96, "and are told of the rest");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "nobody holds a block");
+
+    hymt_sched_prefix_stats(rig.sched, &stats);
+    is_int((int) stats.hits, 2, "two hits");
+    is_int((int) stats.misses, 1, "one miss");
+    is_int((int) stats.tokens, 192, "192 tokens saved");
+    is_int((int) stats.blocks, 6, "6 blocks known");
+
+    /* the last token is always computed, be its block a whole one */
+
+    rig.rows = 0;
+    rig_add_alike(&rig, 96, 8, 1, 96, 0);
+    rig_add_alike(&rig, 96, 8, 1, 96, 0);
+    while (rig_step(&rig)) { /* void */ }
+    is_int((int) rig.rows, 32, "later ones compute the last token's block");
+
+    rig.rows = 0;
+    rig_add_alike(&rig, 96, 8, 1, 96, 1);
+    while (rig_step(&rig)) { /* void */ }
+    is_int((int) rig.rows, 96, "in another scope nothing is known");
+
+    rig_add_alike(&rig, 16, 8, 1, 16, 0);
+    while (rig_step(&rig)) { /* void */ }
+    hymt_sched_prefix_stats(rig.sched, &stats);
+    is_int((int) stats.misses, 2, "one block is no prefix to look for");
+
+    is_str(rig.fault, "", "all is right");
+    rig_close(&rig);
+}
+
+
+/* Who waits for a block goes on where its owner ends. */
+static void
+test_prefix_owner(uint32_t depth)
+{
+    rig_t                rig;
+    seq_t               *first;
+    hymt_sched_params_t  p;
+
+    rng = 13;
+    p = small;
+    p.depth = depth;
+    p.budget_prefill = 20;
+    p.prefix_cache = true;
+    rig_open(&rig, p);
+
+    first = rig_add_alike(&rig, 100, 8, 1, 97, 0);
+    rig_add_alike(&rig, 100, 8, 1, 97, 0);
+    rig_add_alike(&rig, 100, 8, 1, 97, 0);
+
+    rig_step(&rig);
+    is_int(rig.batch.n_seqs, 1, "depth %u: two wait for the first", depth);
+
+    rig_cancel(&rig, first);
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "canceled, it lets the second go on");
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 1, "one was canceled");
+    is_int((int) rig.rows, 20 + 84 + 4, "after its last whole block, for both");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "no block is held");
+
+    rig_close(&rig);
+}
+
+
+/* Idle blocks are room: the longest unused are forgotten first. */
+static void
+test_prefix_eviction(void)
+{
+    rig_t                rig;
+    uint32_t             i;
+    hymt_prefix_stats_t  stats;
+    hymt_sched_params_t  p;
+
+    rng = 14;
+    p = small;
+    p.n_blocks = 8;
+    p.prefix_cache = true;
+    rig_open(&rig, p);
+
+    for (i = 0; i < 2; i++) {
+        rig_add_alike(&rig, 49, 8, i, 49, 0);
+        while (rig_step(&rig)) { /* void */ }
+    }
+
+    hymt_sched_prefix_stats(rig.sched, &stats);
+    is_int((int) stats.blocks, 6, "two prompts of three blocks are known");
+
+    rig_add_alike(&rig, 33, 16, 0, 33, 0);     /* touches the first */
+    while (rig_step(&rig)) { /* void */ }
+
+    rig_add_alike(&rig, 10, 100, 2, 0, 0);
+    while (rig_step(&rig)) { /* void */ }
+
+    hymt_sched_prefix_stats(rig.sched, &stats);
+    is_int((int) stats.evictions, 5, "a sequence of seven blocks takes five");
+    is_int((int) stats.blocks, 1, "one is left");
+
+    rig.cached = 0;
+    rig_add_alike(&rig, 49, 8, 1, 49, 0);
+    while (rig_step(&rig)) { /* void */ }
+    is_int((int) rig.cached, 0, "not of the one used longest ago");
+
+    rig_add_alike(&rig, 49, 8, 0, 49, 0);
+    while (rig_step(&rig)) { /* void */ }
+    is_int((int) rig.cached, 16, "but the beginning of that used last");
+
+    is_str(rig.fault, "", "all is right");
+    rig_close(&rig);
+}
+
+
 static hymt_sched_params_t
 random_params(void)
 {
@@ -934,6 +1179,7 @@ random_params(void)
     p.budget_prefill = 1 + roll(p.max_rows);
     p.budget_mixed = hymt_min(p.budget_mixed, p.max_rows);
     p.depth = 1 + roll(2);
+    p.prefix_cache = roll(4) != 0;
 
     return p;
 }
@@ -969,6 +1215,7 @@ random_run(uint64_t seed)
     rng = seed;
     rig_open(&rig, random_params());
 
+    rig.alike = roll(5);
     cancels = roll(2) ? 20 + roll(200) : 0;
     aborts = roll(3) ? 0 : 3 + roll(20);
     rig.check_bound = aborts == 0;
@@ -1034,6 +1281,11 @@ main(int argc, char **argv)
     test_drop_all(1);
     test_drop_all(2);
     test_news();
+    test_prefix_together(1);
+    test_prefix_together(2);
+    test_prefix_owner(1);
+    test_prefix_owner(2);
+    test_prefix_eviction();
 
     /* a failing run is repeated by its seed as the only argument */
 
@@ -1045,7 +1297,8 @@ main(int argc, char **argv)
     }
 
     ok(good, "300 random runs: each sequence ends once, as it would alone, in"
-       " bounded steps; budgets, order and blocks are kept");
+       " bounded steps; budgets, order and blocks are kept; what is shared is"
+       " alike and of one scope");
 
     return tap_done();
 }
