@@ -118,6 +118,9 @@ void hymt_gemm_free(hymt_gemm_t *gemm);
 cudaError_t hymt_gemm_run(const hymt_gemm_t *gemm, uint32_t m,
     cudaStream_t stream);
 
+/* One line for the log: what serves which numbers of rows, what was refused. */
+void hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap);
+
 
 /* ---- norm.cu ---- */
 
