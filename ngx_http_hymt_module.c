@@ -255,6 +255,27 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       0,
       NULL },
 
+    { ngx_string("hymt_cache"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_hymt_cache_zone,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("hymt_cache_scope"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, cache_scope),
+      NULL },
+
+    { ngx_string("hymt_cache_header"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, cache_header),
+      NULL },
+
     { ngx_string("hymt_glossaries"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
       ngx_http_hymt_glossaries,
@@ -450,6 +471,8 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->neighbours = NGX_CONF_UNSET;
     hlcf->cors = NGX_CONF_UNSET_PTR;
     hlcf->sessions = NGX_CONF_UNSET_PTR;
+    hlcf->cache = NGX_CONF_UNSET_PTR;
+    hlcf->cache_header = NGX_CONF_UNSET;
     hlcf->glossaries = NGX_CONF_UNSET_PTR;
     hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
@@ -490,10 +513,16 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->vllm, prev->vllm, 0);
     ngx_conf_merge_ptr_value(conf->cors, prev->cors, NULL);
     ngx_conf_merge_ptr_value(conf->sessions, prev->sessions, NULL);
+    ngx_conf_merge_ptr_value(conf->cache, prev->cache, NULL);
+    ngx_conf_merge_value(conf->cache_header, prev->cache_header, 0);
     ngx_conf_merge_ptr_value(conf->glossaries, prev->glossaries, NULL);
 
     if (conf->owner == NULL) {
         conf->owner = prev->owner;
+    }
+
+    if (conf->cache_scope == NULL) {
+        conf->cache_scope = prev->cache_scope;
     }
 
     ngx_conf_merge_value(conf->source, prev->source, NGX_HTTP_HYMT_NO_LANG);

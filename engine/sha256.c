@@ -9,6 +9,17 @@
 
 #define hymt_ror(x, n)     ((x) >> (n) | (x) << (32 - (n)))
 
+/* FIPS 180-4, 6.2.2: its h, k here, becomes the next a, d the next e */
+#define hymt_sha256_round(a, b, c, d, e, f, g, k, i)                          \
+    do {                                                                      \
+        t1 = k + (hymt_ror(e, 6) ^ hymt_ror(e, 11) ^ hymt_ror(e, 25))         \
+             + ((e & f) ^ (~e & g)) + hymt_sha256_k[i] + w[i];                \
+        t2 = (hymt_ror(a, 2) ^ hymt_ror(a, 13) ^ hymt_ror(a, 22))             \
+             + ((a & b) ^ (a & c) ^ (b & c));                                 \
+        d += t1;                                                              \
+        k = t1 + t2;                                                          \
+    } while (0)
+
 
 /* FIPS 180-4, 4.2.2 */
 static const uint32_t  hymt_sha256_k[64] = {
@@ -133,7 +144,7 @@ static void
 hymt_sha256_block(uint32_t h[8], const unsigned char *p)
 {
     size_t    i;
-    uint32_t  w[64], s[8], t1, t2;
+    uint32_t  w[64], t1, t2, a, b, c, d, e, f, g, k;
 
     for (i = 0; i < 16; i++) {
         w[i] = (uint32_t) p[4 * i] << 24 | (uint32_t) p[4 * i + 1] << 16
@@ -146,21 +157,34 @@ hymt_sha256_block(uint32_t h[8], const unsigned char *p)
         w[i] = t1 + w[i - 7] + t2 + w[i - 16];
     }
 
-    memcpy(s, h, sizeof(s));
+    a = h[0];
+    b = h[1];
+    c = h[2];
+    d = h[3];
+    e = h[4];
+    f = h[5];
+    g = h[6];
+    k = h[7];
 
-    for (i = 0; i < 64; i++) {
-        t1 = s[7] + (hymt_ror(s[4], 6) ^ hymt_ror(s[4], 11)
-                     ^ hymt_ror(s[4], 25))
-             + ((s[4] & s[5]) ^ (~s[4] & s[6])) + hymt_sha256_k[i] + w[i];
-        t2 = (hymt_ror(s[0], 2) ^ hymt_ror(s[0], 13) ^ hymt_ror(s[0], 22))
-             + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    /* eight at a time, so that the names turn and not the values */
 
-        memmove(s + 1, s, 7 * sizeof(s[0]));
-        s[4] += t1;
-        s[0] = t1 + t2;
+    for (i = 0; i < 64; i += 8) {
+        hymt_sha256_round(a, b, c, d, e, f, g, k, i);
+        hymt_sha256_round(k, a, b, c, d, e, f, g, i + 1);
+        hymt_sha256_round(g, k, a, b, c, d, e, f, i + 2);
+        hymt_sha256_round(f, g, k, a, b, c, d, e, i + 3);
+        hymt_sha256_round(e, f, g, k, a, b, c, d, i + 4);
+        hymt_sha256_round(d, e, f, g, k, a, b, c, i + 5);
+        hymt_sha256_round(c, d, e, f, g, k, a, b, i + 6);
+        hymt_sha256_round(b, c, d, e, f, g, k, a, i + 7);
     }
 
-    for (i = 0; i < 8; i++) {
-        h[i] += s[i];
-    }
+    h[0] += a;
+    h[1] += b;
+    h[2] += c;
+    h[3] += d;
+    h[4] += e;
+    h[5] += f;
+    h[6] += g;
+    h[7] += k;
 }

@@ -16,6 +16,7 @@
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
  *                            hosts in worker 0, bells, life and death
+ *   ngx_http_hymt_cache.c    results that were had before
  *   ngx_http_hymt_lost.c     calls whose engine has died
  *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
@@ -39,6 +40,7 @@
 #include "document.h"
 #include "glossary.h"
 #include "host.h"
+#include "ngx_http_hymt_cache.h"
 #include "ngx_http_hymt_metrics.h"
 
 #include <jansson.h>
@@ -63,6 +65,7 @@
 
 
 typedef struct ngx_http_hymt_main_conf_s  ngx_http_hymt_main_conf_t;
+typedef struct ngx_http_hymt_model_s      ngx_http_hymt_model_t;
 typedef struct ngx_http_hymt_call_s       ngx_http_hymt_call_t;
 typedef struct ngx_http_hymt_api_s        ngx_http_hymt_api_t;
 typedef struct ngx_http_hymt_job_s        ngx_http_hymt_job_t;
@@ -103,7 +106,7 @@ typedef struct {
 
 /* A hymt_model block. */
 
-typedef struct {
+struct ngx_http_hymt_model_s {
     ngx_str_t                   name;
     ngx_str_t                   path;      /* full, terminated */
     ngx_str_t                   backend;   /* terminated */
@@ -122,6 +125,7 @@ typedef struct {
     ngx_uint_t                  line;
     ngx_uint_t                  index;
     time_t                      created;   /* of its directory */
+    u_char                      fingerprint[HYMT_SHA256_SIZE];
     unsigned                    used:1;    /* by some location */
 
     /* what the directory says, read when the configuration is checked */
@@ -138,7 +142,7 @@ typedef struct {
     /* of this process */
     ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
     unsigned                    held:1;    /* jobs wait for its next engine */
-} ngx_http_hymt_model_t;
+};
 
 
 /* hymt_engine_worker */
@@ -176,6 +180,7 @@ struct ngx_http_hymt_main_conf_s {
     int                        *lane_fds;  /* [lanes] */
     ngx_thread_pool_t          *pool;
     ngx_uint_t                  used;      /* hymt_translate somewhere */
+    ngx_uint_t                  cached;    /* hymt_cache somewhere */
     ngx_uint_t                  engine_worker; /* ngx_http_hymt_worker_e */
     ngx_uint_t                  dedicated; /* what came of it */
 };
@@ -203,6 +208,9 @@ typedef struct {
     ngx_http_complex_value_t   *owner;     /* of glossaries and sessions */
     ngx_http_hymt_glossaries_t *glossaries;/* NULL: off */
     ngx_http_hymt_sessions_t   *sessions;
+    ngx_http_hymt_cache_t      *cache;     /* NULL: off */
+    ngx_http_complex_value_t   *cache_scope;
+    ngx_flag_t                  cache_header;
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
@@ -306,6 +314,8 @@ struct ngx_http_hymt_job_s {
     ngx_http_hymt_item_t       *item;      /* NULL: free */
     uint32_t                    id;        /* of the document's unit */
     uint32_t                    slot;
+    u_char                      key[HYMT_TRANSLATION_KEY];
+    unsigned                    keep:1;    /* its result, under that key */
     unsigned                    suspect:1; /* of having ended an engine */
 };
 
@@ -390,6 +400,7 @@ typedef struct {
     ngx_uint_t                  tokens_in;
     ngx_uint_t                  tokens_out;
     ngx_uint_t                  batch;
+    const char                 *cache;     /* or NULL */
     uint32_t                    worst;     /* hymt_finish_t */
     uint64_t                    queue_ns;
     uint64_t                    first_ns;
@@ -456,6 +467,7 @@ struct ngx_http_hymt_call_s {
     char                        scratch[256];
 
     /* progress */
+    ngx_http_hymt_cached_t      cached;
     ngx_http_hymt_job_t        *jobs;      /* [window] */
     ngx_uint_t                  running;   /* of them */
     ngx_uint_t                  first;     /* first item that is not done */
@@ -489,6 +501,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    chat:1;    /* items are chats */
     unsigned                    each:1;    /* a text may fail alone */
     unsigned                    busy:1;    /* a thread holds it */
+    unsigned                    entered:1; /* what the engine takes in */
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
@@ -785,6 +798,10 @@ extern ngx_http_hymt_api_t *ngx_http_hymt_apis[];
 /* ngx_http_hymt_request.c */
 
 ngx_int_t ngx_http_hymt_handler(ngx_http_request_t *r);
+
+/* whether the model's engine may be asked: NGX_OK or NGX_ERROR (failure) */
+ngx_int_t ngx_http_hymt_check_model(ngx_http_hymt_call_t *call);
+
 void ngx_http_hymt_answer(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
     ngx_http_hymt_failure_t *f);

@@ -37,6 +37,10 @@ static ngx_int_t ngx_http_hymt_ask(ngx_http_hymt_job_t *job,
     const hymt_unit_t *unit);
 static void ngx_http_hymt_ask_stops(ngx_http_hymt_call_t *call,
     hymt_job_t *params, char *buf);
+static ngx_int_t ngx_http_hymt_hand_out(ngx_http_hymt_job_t *job,
+    const hymt_job_t *params);
+static ngx_int_t ngx_http_hymt_enter(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_check_queue(ngx_http_hymt_call_t *call);
 static char *ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call,
     const hymt_unit_t *unit, uint32_t *len);
 static void ngx_http_hymt_item_end(ngx_http_hymt_item_t *item);
@@ -283,6 +287,7 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 
     call->job.sampling.seed = (uint64_t) ngx_random() << 32
                               ^ (uint64_t) ngx_random();
+    call->cached.drawn = call->job.sampling.seed;
 
     call->start = ngx_current_msec;
     call->start_ns = hymt_now_ns();
@@ -304,21 +309,16 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 
 /*
  * Parsed and checked: in, or 429.  Afterwards the call is the engine's until
- * its last item is done.
+ * its last item is done.  One whose results may be in the cache asks the engine
+ * for nothing until it needs one that is not.
  */
 void
 ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 {
-    size_t            need;
-    ngx_uint_t        i;
-    hymt_host_info_t  info;
+    size_t      need;
+    ngx_uint_t  i;
 
-    if (ngx_http_hymt_in_flight(call->model)
-        >= (uint32_t) call->model->queue)
-    {
-        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
-                           "the queue of model \"%s\" is full",
-                           call->model->name.data);
+    if (!call->cached.reads && ngx_http_hymt_check_queue(call) != NGX_OK) {
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
     }
@@ -364,6 +364,36 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
+    if (!call->cached.reads && ngx_http_hymt_enter(call) != NGX_OK) {
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return;
+    }
+
+    ngx_http_hymt_call_run(call);
+}
+
+
+/* From now on it may ask the engine. */
+static ngx_int_t
+ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
+{
+    hymt_host_info_t  info;
+
+    if (call->entered) {
+        return NGX_OK;
+    }
+
+    /* the others were asked before their bodies were read */
+
+    if (call->cached.reads
+        && (ngx_http_hymt_check_model(call) != NGX_OK
+            || ngx_http_hymt_check_queue(call) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    call->entered = 1;
+
     ngx_http_hymt_count_admitted(call);
 
     ngx_http_hymt_enlist(call);
@@ -376,7 +406,24 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         ngx_http_hymt_call_loaded(call);
     }
 
-    ngx_http_hymt_call_run(call);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_check_queue(ngx_http_hymt_call_t *call)
+{
+    if (ngx_http_hymt_in_flight(call->model)
+        < (uint32_t) call->model->queue)
+    {
+        return NGX_OK;
+    }
+
+    ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
+                       "the queue of model \"%s\" is full",
+                       call->model->name.data);
+
+    return NGX_ERROR;
 }
 
 
@@ -453,7 +500,24 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
             continue;
         }
 
+        if (rc == NGX_DONE) {
+            job->item = NULL;
+
+            /* a document may be in the cache as a whole: others first */
+
+            if (ngx_http_hymt_turn_spent()) {
+                ngx_post_event(&call->run, &ngx_posted_next_events);
+                break;
+            }
+
+            continue;
+        }
+
         ngx_http_hymt_take_back(job);
+
+        if (call->failure.status != 0) {
+            break;
+        }
 
         if (rc == NGX_AGAIN) {
             ngx_http_hymt_line_up(call);
@@ -545,6 +609,10 @@ ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call, ngx_http_hymt_item_t *item,
 }
 
 
+/*
+ * NGX_DONE: the cache had it, the item has its result.  Else as
+ * ngx_http_hymt_submit(), or NGX_ERROR with a failure.
+ */
 static ngx_int_t
 ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
 {
@@ -576,7 +644,7 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
 
         ngx_http_hymt_ask_stops(call, &params, stops);
 
-        return ngx_http_hymt_submit(job, &params);
+        return ngx_http_hymt_hand_out(job, &params);
     }
 
     if (unit->tagged) {
@@ -595,9 +663,42 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
                                      &params.part_len[HYMT_PART_TERMS]);
     params.part[HYMT_PART_TERMS] = terms;
 
-    rc = ngx_http_hymt_submit(job, &params);
+    rc = ngx_http_hymt_hand_out(job, &params);
 
     free(terms);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_hand_out(ngx_http_hymt_job_t *job, const hymt_job_t *params)
+{
+    ngx_int_t              rc;
+    const char            *text;
+    hymt_result_t          result;
+    ngx_http_hymt_item_t  *item;
+
+    item = job->item;
+
+    if (ngx_http_hymt_cache_find(job, params, &result, &text) == NGX_OK) {
+        item->prompt_tokens += result.prompt_tokens;
+        item->completion_tokens += result.completion_tokens;
+
+        ngx_http_hymt_take(job, &result, text);
+
+        return NGX_DONE;
+    }
+
+    if (ngx_http_hymt_enter(job->call) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_hymt_submit(job, params);
+
+    if (rc == NGX_OK) {
+        ngx_http_hymt_cache_missed(job);
+    }
 
     return rc;
 }
@@ -791,6 +892,7 @@ ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
                            "the engine's text is broken");
 
     } else {
+        ngx_http_hymt_cache_store(job, result, text);
         ngx_http_hymt_take(job, result, text);
         job->item = NULL;
     }
@@ -935,6 +1037,10 @@ ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
 {
     size_t      size;
     ngx_uint_t  i;
+
+    if (!call->entered) {
+        ngx_http_hymt_count_admitted(call);
+    }
 
     ngx_http_hymt_call_end(call);
 

@@ -458,6 +458,7 @@ ngx_http_hymt_record(ngx_http_hymt_call_t *call, const char *code)
     ctx = call->ctx;
 
     ctx->finish = code;
+    ctx->cache = ngx_http_hymt_cache_status(call);
 
     /* not admitted; or a thread is at it, of one that has timed out or gone */
 

@@ -84,6 +84,10 @@ typedef struct {
     ngx_atomic_t                looped;
     ngx_atomic_t                canceled;
     ngx_atomic_t                resubmitted;
+    ngx_atomic_t                cache_hits;        /* units, by hymt_cache */
+    ngx_atomic_t                cache_misses;
+    ngx_atomic_t                cache_stores;
+    ngx_atomic_t                cache_evictions;
     ngx_atomic_t                rejected[NGX_HTTP_HYMT_N_REJECTS];
     ngx_http_hymt_histogram_t   histogram[NGX_HTTP_HYMT_N_HISTOGRAMS];
 

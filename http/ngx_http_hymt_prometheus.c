@@ -388,6 +388,22 @@ ngx_http_hymt_counts(ngx_http_hymt_page_t *page)
           "Requests asked again after their engine had died.", { NULL },
           { offsetof(ngx_http_hymt_stats_t, resubmitted) } },
 
+        { "hymt_translation_cache_hits_total",
+          "Texts and parts of texts that the cache had.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, cache_hits) } },
+
+        { "hymt_translation_cache_misses_total",
+          "Those that it did not have.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, cache_misses) } },
+
+        { "hymt_translation_cache_stores_total",
+          "Results that it has taken.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, cache_stores) } },
+
+        { "hymt_translation_cache_evictions_total",
+          "Results that had to go for others.", { NULL },
+          { offsetof(ngx_http_hymt_stats_t, cache_evictions) } },
+
         { "hymt_engine_tokens_total",
           "Tokens that went through the engines, in vain or not.",
           { ",kind=\"prompt\"", ",kind=\"output\"" },

@@ -92,7 +92,9 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_hymt_owner(r, call) != NGX_OK) {
+    if (ngx_http_hymt_owner(r, call) != NGX_OK
+        || ngx_http_hymt_cache_begin(r, call) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -607,8 +609,35 @@ ngx_http_hymt_request_header(ngx_http_request_t *r, ngx_str_t *name)
 }
 
 
+/* Before the body is read; an engine that may not be needed is asked later. */
 static ngx_int_t
 ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
+{
+    if (!call->cached.reads && ngx_http_hymt_check_model(call) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_hymt_buffers_full()) {
+        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
+                           "the buffers of this worker are full");
+        return NGX_ERROR;
+    }
+
+    if (!call->cached.reads
+        && ngx_http_hymt_in_flight(call->model)
+           >= (uint32_t) call->model->queue)
+    {
+        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
+                           "the model's queue is full");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_hymt_check_model(ngx_http_hymt_call_t *call)
 {
     ngx_msec_t                  wait;
     hymt_host_info_t            info;
@@ -644,14 +673,6 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
     {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "loading",
                            "the model is still loading");
-
-    } else if (ngx_http_hymt_buffers_full()) {
-        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
-                           "the buffers of this worker are full");
-
-    } else if (ngx_http_hymt_in_flight(model) >= (uint32_t) model->queue) {
-        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
-                           "the model's queue is full");
 
     } else {
         return NGX_OK;
@@ -978,7 +999,7 @@ ngx_http_hymt_answer(ngx_http_hymt_call_t *call)
 
     cln = ngx_pool_cleanup_add(r->pool, 0);
 
-    if (cln == NULL) {
+    if (cln == NULL || ngx_http_hymt_cache_header(call) != NGX_OK) {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }

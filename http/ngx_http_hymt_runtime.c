@@ -199,7 +199,8 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
 
     for (i = 0; i < hmcf->models.nelts; i++) {
         if (models[i]->used
-            && ngx_http_hymt_make_exchange(hmcf, models[i]) != NGX_OK)
+            && (ngx_http_hymt_cache_model(hmcf, models[i]) != NGX_OK
+                || ngx_http_hymt_make_exchange(hmcf, models[i]) != NGX_OK))
         {
             return NGX_ERROR;
         }
@@ -320,6 +321,8 @@ ngx_http_hymt_adopt(ngx_http_hymt_main_conf_t *hmcf,
         {
             model->exchange = running[i]->exchange;
             model->index = running[i]->index;
+            ngx_memcpy(model->fingerprint, running[i]->fingerprint,
+                       sizeof(model->fingerprint));
             return NGX_OK;
         }
     }

@@ -262,17 +262,20 @@ static json_t *
 ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
     ngx_http_hymt_model_t *model)
 {
-    hymt_host_info_t  info;
+    hymt_host_info_t        info;
+    ngx_http_hymt_stats_t  *stats;
 
     ngx_memzero(&info, sizeof(hymt_host_info_t));
 
     (void) ngx_http_hymt_engine_info(model, &info);
 
+    stats = model->stats;
+
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:o,"
                      " s:{s:i, s:i, s:i, s:i, s:i},"
                      " s:i, s:{s:i, s:i, s:i}, s:{s:i, s:I, s:I, s:I},"
                      " s:{s:I, s:I, s:I},"
-                     " s:{s:I, s:f, s:I, s:I}}",
+                     " s:{s:I, s:f, s:I, s:I}, s:{s:I, s:I, s:I, s:I}}",
                      "name", (char *) model->name.data,
                      "path", (char *) model->path.data,
                      "family", hymt_family_name(model->params.family),
@@ -307,7 +310,12 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
                      "steps", (json_int_t) info.steps,
                      "step_seconds", (double) info.step_ns / 1e9,
                      "prompt_tokens", (json_int_t) info.rows_prefill,
-                     "output_tokens", (json_int_t) info.rows_decode);
+                     "output_tokens", (json_int_t) info.rows_decode,
+                     "translation_cache",
+                     "hits", (json_int_t) stats->cache_hits,
+                     "misses", (json_int_t) stats->cache_misses,
+                     "stores", (json_int_t) stats->cache_stores,
+                     "evictions", (json_int_t) stats->cache_evictions);
 }
 
 

@@ -136,7 +136,8 @@ ngx_http_hymt_stream_open(ngx_http_hymt_call_t *call)
     rc = NGX_ERROR;
 
     if (ngx_http_hymt_header(r, "Cache-Control", "no-store") == NGX_OK
-        && ngx_http_hymt_header(r, "X-Accel-Buffering", "no") == NGX_OK)
+        && ngx_http_hymt_header(r, "X-Accel-Buffering", "no") == NGX_OK
+        && ngx_http_hymt_cache_header(call) == NGX_OK)
     {
         rc = ngx_http_send_header(r);
     }

@@ -27,6 +27,7 @@ typedef enum {
     NGX_HTTP_HYMT_V_TTFT,
     NGX_HTTP_HYMT_V_COMPUTE_TIME,
     NGX_HTTP_HYMT_V_BATCH,
+    NGX_HTTP_HYMT_V_CACHE,
     NGX_HTTP_HYMT_V_FINISH
 } ngx_http_hymt_variable_e;
 
@@ -81,6 +82,9 @@ static ngx_http_variable_t  ngx_http_hymt_vars[] = {
     { ngx_string("hymt_batch"), NULL, ngx_http_hymt_variable,
       NGX_HTTP_HYMT_V_BATCH, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
+    { ngx_string("hymt_cache"), NULL, ngx_http_hymt_variable,
+      NGX_HTTP_HYMT_V_CACHE, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
     { ngx_string("hymt_finish"), NULL, ngx_http_hymt_variable,
       NGX_HTTP_HYMT_V_FINISH, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
@@ -111,6 +115,7 @@ static ngx_int_t
 ngx_http_hymt_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
+    const char           *cache;
     ngx_http_hymt_ctx_t  *ctx;
 
     v->not_found = 1;
@@ -126,6 +131,12 @@ ngx_http_hymt_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     case NGX_HTTP_HYMT_V_MODEL:
         return ngx_http_hymt_variable_text(v, (char *) ctx->model->name.data,
                                            ctx->model->name.len);
+
+    case NGX_HTTP_HYMT_V_CACHE:
+        cache = ctx->call ? ngx_http_hymt_cache_status(ctx->call) : ctx->cache;
+
+        return cache ? ngx_http_hymt_variable_text(v, cache, ngx_strlen(cache))
+                     : NGX_OK;
 
     case NGX_HTTP_HYMT_V_FINISH:
         return ctx->finish ? ngx_http_hymt_variable_text(v, ctx->finish,
