@@ -1,0 +1,590 @@
+/*
+ * backend_test.c - the whole CUDA backend on a GPU: logits against the backend
+ * in double precision, equal bits whatever runs beside a sequence and however
+ * its rows are cut into steps, the sampler's tokens against the CPU's from the
+ * same logits, steps that overlap, refusals and injected errors.
+ *
+ * backend_test lost: the loss of the device alone, in a process of its own.
+ */
+
+#include "backend_fixture.h"
+#include "sampler.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+
+#define DEMO    "models/demo"
+#define SHORT   75            /* tokens of a test's prompt */
+
+/* bf16 has 8 bits: what forward passes of some layers make of that */
+#define NEAR    0.03
+
+
+static const hymt_backend_ops_t  *cuda;
+
+
+static hymt_model_t *
+model_open(const char *dir)
+{
+    hymt_model_t  *model;
+
+    if (hymt_model_open(dir, &model, &err) != HYMT_OK) {
+        die(dir);
+    }
+
+    return model;
+}
+
+
+/* Logits of a whole prompt, by `ops`, in chunks. */
+static uint32_t
+prompt_logits(const hymt_backend_ops_t *ops, const hymt_model_t *model,
+    uint32_t n, uint32_t chunk, uint64_t seed, float *logits)
+{
+    seq_t            s;
+    uint32_t         token;
+    hymt_backend_t  *b;
+
+    b = backend_open(ops, model, NULL);
+
+    pool_reset();
+    seq_make(&s, 3, n, 0, seed, model->config.vocab);
+    token = prompt(ops, b, &s, chunk, model->config.vocab, logits);
+
+    ops->destroy(b);
+
+    return token;
+}
+
+
+static void
+against_ref(const hymt_model_t *model, const char *what, uint32_t n)
+{
+    float     *got, *want;
+    size_t     size;
+    uint32_t   vocab;
+
+    vocab = model->config.vocab;
+    size = (size_t) n * vocab * sizeof(float);
+    got = malloc(size);
+    want = malloc(size);
+    memset(got, 0xff, size);
+
+    prompt_logits(&hymt_backend_ref, model, n, n, 11, want);
+    prompt_logits(cuda, model, n, 33, 11, got);
+
+    is_near(worst_row(got, want, n, vocab), 0, NEAR,
+            "%s: logits of %u positions, the farthest row", what, n);
+    printf("# %s: ||difference|| / ||reference|| %.5f\n", what,
+           distance(got, want, (size_t) n * vocab));
+
+    free(got);
+    free(want);
+}
+
+
+static void
+test_shapes(void)
+{
+    char           dir[FIXTURE_PATH], what[64];
+    uint32_t       i;
+    hymt_model_t  *model;
+
+    static const fixture_shape_t  shapes[] = {
+        { .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 128,
+          .ffn = 320 },
+        { .heads = 3, .kv_heads = 3, .head_dim = 128, .hidden = 192,
+          .ffn = 64, .dtype = "F16", .vocab = 301, .untied = true },
+        { .heads = 4, .kv_heads = 2, .head_dim = 128, .hidden = 64,
+          .ffn = 1088, .dtype = "F32", .no_qk_norm = true, .layers = 3 },
+        { .heads = 8, .kv_heads = 1, .head_dim = 128, .hidden = 512,
+          .ffn = 768, .shards = 3, .untied = true, .layers = 1 },
+    };
+
+    for (i = 0; i < hymt_nelts(shapes); i++) {
+        fixture_dir(dir);
+        fixture_model(dir, &shapes[i], 42);
+        model = model_open(dir);
+
+        snprintf(what, sizeof(what), "group %u, hidden %u",
+                 shapes[i].heads / shapes[i].kv_heads, shapes[i].hidden);
+        against_ref(model, what, SHORT);
+
+        hymt_model_close(model);
+        fixture_remove(dir);
+    }
+}
+
+
+/*
+ * Bits of one sequence's logits, and its token: whole, in chunks, by graphs or
+ * kernel by kernel, in another slot and other blocks, twice.
+ */
+static void
+test_chunks(const hymt_model_t *model, uint32_t n)
+{
+    float           *got, *want;
+    seq_t            s;
+    size_t           size;
+    uint32_t         i, graphs, token, vocab;
+    hymt_backend_t  *b;
+
+    static const uint32_t  chunks[] = { CONTEXT, CONTEXT, 1, 7, 16, 33, 64,
+                                        200 };
+
+    vocab = model->config.vocab;
+    size = (size_t) n * vocab * sizeof(float);
+    want = malloc(size);
+    got = malloc(size);
+    token = prompt_logits(cuda, model, n, ROWS, 99, want);
+    ok(token < vocab, "%u tokens: token %u", n, token);
+
+    for (graphs = 0; graphs < 2; graphs++) {
+        setenv("HYMT_CUDA_GRAPHS", graphs ? "on" : "off", 1);
+        b = backend_open(cuda, model, NULL);
+
+        for (i = 0; i < hymt_nelts(chunks); i++) {
+
+            /* position by position takes long where the prompt is */
+
+            if (chunks[i] == 1 && n > SHORT && !graphs) {
+                continue;
+            }
+
+            pool_reset();
+            seq_make(&s, i * 31, n, 0, 99, vocab);
+            memset(got, 0xff, size);
+
+            is_int(prompt(cuda, b, &s, hymt_min(chunks[i], ROWS), vocab, got),
+                   token, "%u tokens in chunks of %u, graphs %s: same token",
+                   n, chunks[i], graphs ? "on" : "off");
+            ok(memcmp(got, want, size) == 0,
+               "%u tokens in chunks of %u, graphs %s: same bits", n,
+               chunks[i], graphs ? "on" : "off");
+        }
+
+        cuda->destroy(b);
+    }
+
+    unsetenv("HYMT_CUDA_GRAPHS");
+    free(got);
+    free(want);
+}
+
+
+/*
+ * The same sequence among `others` of all lengths, mixed into steps in ever
+ * other proportions, prompts first and tokens after.
+ */
+static void
+test_among(const hymt_model_t *model, uint32_t others)
+{
+    float             *want, *got, *all;
+    seq_t             *many;
+    size_t             size;
+    uint32_t           i, n, at, turn, vocab, mine, token, left, drawn;
+    static uint32_t    rows[SLOTS], tokens[SLOTS];
+    hymt_backend_t    *b;
+
+    vocab = model->config.vocab;
+    size = (size_t) SHORT * vocab * sizeof(float);
+    want = malloc(size);
+    got = malloc(size);
+    all = malloc((size_t) ROWS * vocab * sizeof(float));
+    many = calloc(others + 1, sizeof(seq_t));
+
+    token = prompt_logits(cuda, model, SHORT, ROWS, 99, want);
+
+    b = backend_open(cuda, model, NULL);
+    pool_reset();
+    mine = others / 3;
+    drawn = HYMT_TOKEN_NONE;
+    memset(got, 0xff, size);
+
+    for (i = 0; i <= others; i++) {
+        seq_make(&many[i], others - i, i == mine ? SHORT : 1 + i * 3 % 113, 40,
+                 i == mine ? 99 : 1000 + i, vocab);
+        seq_begin(cuda, b, &many[i], false);
+    }
+
+    for (turn = 0; many[mine].pos < SHORT; turn++) {
+        for (i = 0, n = 0, at = 0; i <= others; i++) {
+            rows[i] = (turn + i) % 3 ? 1 + (turn * 7 + i * 5) % 13 : 0;
+
+            /* a prompt that is done goes on with its tokens, one a step */
+
+            left = many[i].pos < many[i].n ? many[i].n - many[i].pos
+                   : many[i].pos < many[i].n + 40 && i != mine;
+            rows[i] = hymt_min(rows[i], left);
+            rows[i] = hymt_min(rows[i], ROWS - n);
+
+            at = i == mine ? n : at;
+            n += rows[i];
+        }
+
+        if (n == 0) {
+            continue;
+        }
+
+        i = many[mine].pos;
+
+        if (step(cuda, b, many, rows, others + 1, all, tokens) != HYMT_OK) {
+            die("step");
+        }
+
+        memcpy(got + (size_t) i * vocab, all + (size_t) at * vocab,
+               (size_t) rows[mine] * vocab * sizeof(float));
+
+        for (i = 0, n = 0; i < mine; i++) {
+            n += rows[i] > 0;
+        }
+
+        drawn = tokens[n];
+    }
+
+    is_int(drawn, token, "among %u others: same token", others);
+    ok(memcmp(got, want, size) == 0, "among %u others: same bits", others);
+
+    cuda->destroy(b);
+    free(many);
+    free(all);
+    free(got);
+    free(want);
+}
+
+
+/*
+ * Outputs of 1, 64 and 256 sequences at once, fed by HYMT_TOKEN_LAST with two
+ * steps in flight; the first 1 and 64 of them must have the tokens they had.
+ */
+static void
+test_overlap(const hymt_model_t *model)
+{
+    seq_t                    *many;
+    uint32_t                  i, j, k, n, vocab, launched, collected, differ;
+    hymt_batch_t              batch;
+    hymt_backend_t           *b;
+    static uint32_t           out[3][SLOTS][40], tokens[SLOTS];
+    static hymt_batch_seq_t   list[SLOTS];
+
+    static const uint32_t  sizes[] = { 1, 64, 256 };
+
+    vocab = model->config.vocab;
+    many = calloc(SLOTS, sizeof(seq_t));
+    b = backend_open(cuda, model, NULL);
+
+    for (k = 0; k < hymt_nelts(sizes); k++) {
+        n = sizes[k];
+        pool_reset();
+
+        for (i = 0; i < n; i++) {
+            seq_make(&many[i], (i * 37 + k) % SLOTS, 5 + i % 40, 40, 3000 + i,
+                     vocab);
+            seq_begin(cuda, b, &many[i], i % 2);
+        }
+
+        memset(&batch, 0, sizeof(batch));
+        batch.seqs = list;
+        batch.n_seqs = n;
+        launched = 0;
+        collected = 0;
+
+        while (collected < 40) {
+            memset(list, 0, sizeof(list));
+            batch.n_rows = 0;
+
+            for (i = 0; i < n; i++) {
+                list[i].slot = many[i].slot;
+                list[i].n_rows = launched == 0 ? many[i].n : 1;
+                list[i].pos = launched == 0 ? 0 : many[i].n + launched - 1;
+                list[i].tokens = launched == 0 ? many[i].tokens : NULL;
+                list[i].blocks = many[i].blocks;
+                list[i].sample = true;
+                list[i].n_out = launched;
+                batch.n_rows += list[i].n_rows;
+            }
+
+            /* a first step may be too large: its prompts come one by one */
+
+            if (launched == 0) {
+                for (i = 0; i < n; i++) {
+                    batch.seqs = &list[i];
+                    batch.n_seqs = 1;
+                    batch.n_rows = list[i].n_rows;
+
+                    if (cuda->launch(b, &batch, &err) != HYMT_OK
+                        || cuda->collect(b, &out[k][i][0], &err) != HYMT_OK)
+                    {
+                        die("prompt");
+                    }
+                }
+
+                batch.seqs = list;
+                batch.n_seqs = n;
+                launched = 1;
+                collected = 1;
+                continue;
+            }
+
+            if (launched < 40) {
+                if (cuda->launch(b, &batch, &err) != HYMT_OK) {
+                    die("launch");
+                }
+
+                launched++;
+            }
+
+            if (launched - collected == 2 || launched == 40) {
+                if (cuda->collect(b, tokens, &err) != HYMT_OK) {
+                    die("collect");
+                }
+
+                for (i = 0; i < n; i++) {
+                    out[k][i][collected] = tokens[i];
+                }
+
+                collected++;
+            }
+        }
+
+        for (i = 0, differ = 0; k > 0 && i < sizes[k - 1]; i++) {
+            for (j = 0; j < 40 && out[k][i][j] == out[k - 1][i][j]; j++) {
+                /* void */
+            }
+
+            differ += j < 40;
+        }
+
+        is_int(differ, 0, "%u at once, two steps in flight: same tokens", n);
+    }
+
+    cuda->destroy(b);
+    free(many);
+}
+
+
+/* Drawn tokens are what the CPU's sampler draws from the same logits. */
+static void
+test_sampler(const hymt_model_t *model)
+{
+    float            *logits;
+    seq_t             s;
+    double           *scratch;
+    uint32_t          i, j, rows, vocab, want, got, wrong;
+    uint64_t         *seen;
+    hymt_backend_t   *b;
+    hymt_sampling_t   sampling;
+
+    vocab = model->config.vocab;
+    logits = malloc((size_t) SHORT * vocab * sizeof(float));
+    scratch = malloc(vocab * sizeof(double));
+    seen = malloc((hymt_seen_words(vocab)) * sizeof(uint64_t));
+    b = backend_open(cuda, model, NULL);
+
+    for (i = 0, wrong = 0; i < 60; i++) {
+        memset(&sampling, 0, sizeof(sampling));
+        sampling.temperature = i % 4 ? 0.5f + 0.1f * (float) (i % 7) : 0;
+        sampling.top_k = i % 5 ? 7 * i : 0;
+        sampling.top_p = i % 3 ? 0.3f + 0.1f * (float) (i % 8) : 1;
+        sampling.repetition_penalty = i % 2 ? 1 + 0.1f * (float) (i % 9) : 1;
+        sampling.seed = random_state + i;
+        sampling.index = i % 3;
+
+        pool_reset();
+        seq_make(&s, i, 1 + i, 0, 500 + i, vocab);
+        cuda->slot_begin(b, s.slot, &sampling, s.tokens, s.n);
+        rows = s.n;
+
+        if (step(cuda, b, &s, &rows, 1, logits, &got) != HYMT_OK) {
+            die("step");
+        }
+
+        memset(seen, 0, hymt_seen_words(vocab) * sizeof(uint64_t));
+
+        for (j = 0; j < s.n; j++) {
+            hymt_seen_add(seen, s.tokens[j]);
+        }
+
+        want = hymt_sample(&sampling, seen, 0,
+                           logits + (size_t) (s.n - 1) * vocab, vocab,
+                           scratch);
+        wrong += got != want;
+    }
+
+    is_int(wrong, 0, "60 settings: the CPU sampler's tokens");
+
+    cuda->destroy(b);
+    free(seen);
+    free(scratch);
+    free(logits);
+}
+
+
+static void
+test_refusals(const hymt_model_t *model)
+{
+    seq_t                   s;
+    volatile int            stop;
+    uint32_t                rows, token;
+    uint64_t                bytes;
+    hymt_backend_t         *b;
+    hymt_backend_params_t   p;
+
+    memset(&p, 0, sizeof(p));
+    p.max_batch = SLOTS;
+    p.max_rows = ROWS;
+    p.context = CONTEXT;
+    p.n_blocks = BLOCKS;
+
+    is_int(cuda->device_memory(0, &bytes, &err), HYMT_OK, "device 0");
+    ok(bytes > UINT64_C(1) << 30, "has %.1f GB", (double) bytes / 1e9);
+    is_int(cuda->device_memory(99, &bytes, &err), HYMT_ERROR, "device 99");
+    has_str(err.text, "device 99: there", "is not there");
+
+    p.n_blocks = 100 * 1000 * 1000;
+    is_int(cuda->create(&p, model, &b, &err), HYMT_ERROR, "too much KV");
+    has_str(err.text, "are free: lower kv_tokens", "says what is free");
+    p.n_blocks = BLOCKS;
+
+    setenv("HYMT_CUDA_FAULT", "alloc", 1);
+    is_int(cuda->create(&p, model, &b, &err), HYMT_ERROR, "no memory is left");
+    has_str(err.text, "not enough memory on device 0", "says so");
+
+    stop = 1;
+    p.stop = &stop;
+    unsetenv("HYMT_CUDA_FAULT");
+    is_int(cuda->create(&p, model, &b, &err), HYMT_ABORTED, "stopped loading");
+
+    stop = 0;
+    b = backend_open(cuda, model, &stop);
+    pool_reset();
+    rows = 20;
+
+    seq_make(&s, 0, 40, 0, 1, model->config.vocab);
+    s.pos = CONTEXT - 5;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "past the context: refused");
+    has_str(err.text, "out of range", "and says so");
+
+    s.pos = 0;
+    s.tokens[3] = model->config.vocab;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "a token that is none: refused");
+    s.tokens[3] = 1;
+
+    s.pos = 0;
+    stop = 1;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ABORTED,
+           "stopped: aborted");
+    stop = 0;
+    s.pos = 0;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_OK,
+           "and goes on after it");
+    is_int(token, HYMT_TOKEN_NONE, "nothing was sampled");
+    cuda->destroy(b);
+
+    setenv("HYMT_CUDA_FAULT", "launch:2", 1);
+    b = backend_open(cuda, model, NULL);
+    s.pos = 0;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_OK, "step 1");
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "step 2 can't be launched");
+    has_str(err.text, "launch of step 2 failed", "and says so");
+    s.pos = 0;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "unusable from there on");
+    cuda->destroy(b);
+
+    setenv("HYMT_CUDA_FAULT", "collect:1", 1);
+    b = backend_open(cuda, model, NULL);
+    s.pos = 0;
+    is_int(step(cuda, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+           "step 1 fails");
+    has_str(err.text, "step 1 failed", "and says so");
+    cuda->destroy(b);
+    unsetenv("HYMT_CUDA_FAULT");
+}
+
+
+/* In a process of its own: after a loss no call of CUDA works any more. */
+static int
+lost(void)
+{
+    seq_t            s;
+    uint32_t         rows, token;
+    hymt_model_t    *model;
+    hymt_status_t    rc;
+    hymt_backend_t  *b;
+
+    setenv("HYMT_CUDA_FAULT", "lost:2", 1);
+
+    model = model_open(DEMO);
+    b = backend_open(cuda, model, NULL);
+    pool_reset();
+    seq_make(&s, 0, 40, 0, 1, model->config.vocab);
+
+    rows = 20;
+
+    if (step(cuda, b, &s, &rows, 1, NULL, &token) != HYMT_OK) {
+        return 3;
+    }
+
+    rc = step(cuda, b, &s, &rows, 1, NULL, &token);
+    printf("# %s\n", rc == HYMT_ERROR ? err.text : "no error");
+
+    cuda->destroy(b);
+    hymt_model_close(model);
+
+    return rc == HYMT_ERROR ? 0 : 4;
+}
+
+
+static void
+test_lost(const char *program)
+{
+    int   status;
+    char  command[1024];
+
+    snprintf(command, sizeof(command), "%s lost", program);
+    status = system(command);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+       "a lost device: an error, and nothing ends the process");
+}
+
+
+int
+main(int argc, char **argv)
+{
+    hymt_model_t  *demo;
+
+    random_state = (uint64_t) time(NULL);
+
+    if (argc > 2) {
+        random_state = strtoull(argv[2], NULL, 10);
+    }
+
+    cuda = cuda_ops(argv[0]);
+
+    if (argc > 1 && strcmp(argv[1], "lost") == 0) {
+        return lost();
+    }
+
+    printf("# seed %" PRIu64 "\n", random_state);
+    demo = model_open(DEMO);
+
+    against_ref(demo, "demo model", SHORT);
+    test_shapes();
+    test_sampler(demo);
+    test_chunks(demo, SHORT);
+    test_chunks(demo, 1100);
+    test_among(demo, 63);
+    test_among(demo, 255);
+    test_overlap(demo);
+    test_refusals(demo);
+    test_lost(argv[0]);
+
+    hymt_model_close(demo);
+
+    return tap_done();
+}
