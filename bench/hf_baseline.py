@@ -62,7 +62,6 @@ def continuous(n):
     return clock(once) / n
 
 
-@torch.inference_mode()
 def main():
     warnings.filterwarnings("ignore")
     logging.set_verbosity_error()
