@@ -1,0 +1,628 @@
+/*
+ * cuda_gemm - the GEMM family: each product of a layer alone, all four in a
+ * chain, and the head; own kernels beside cublasLt.
+ *
+ * Weights rotate past the L2, launches are timed as one CUDA graph, times are
+ * medians.  The ceilings, reading memory and multiplying matrices, are
+ * measured in the same run.  "tune" tries every way to cut a product, checks
+ * its bits against the plain kernel, and prints the rows of gemm_table.h.
+ */
+
+#include "../kernels/cuda/gemm.h"
+#include "../kernels/cuda/ptx.cuh"
+
+#include <algorithm>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+
+#define CHECK(call)                                                           \
+    do {                                                                      \
+        cudaError_t  rc_ = (call);                                            \
+        if (rc_ != cudaSuccess) {                                             \
+            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,              \
+                   cudaGetErrorString(rc_));                                  \
+            exit(1);                                                          \
+        }                                                                     \
+    } while (0)
+
+#define WEIGHTS   (2200ull << 20)     /* bytes */
+#define ROWS      2048
+#define REPEATS   5
+
+
+typedef struct {
+    const char         *name;
+    uint32_t            n;
+    uint32_t            k;
+    hymt_gemm_after_t   after;
+} product_t;
+
+
+static const product_t  small[] = {
+    { "qkv", 3072, 2048, HYMT_GEMM_STORE },
+    { "o", 2048, 2048, HYMT_GEMM_STORE },
+    { "gate_up", 12288, 2048, HYMT_GEMM_SILU },
+    { "down", 2048, 6144, HYMT_GEMM_STORE },
+    { "head", 120832, 2048, HYMT_GEMM_F32 },
+};
+
+static const product_t  large[] = {
+    { "qkv", 6144, 4096, HYMT_GEMM_STORE },
+    { "o", 4096, 4096, HYMT_GEMM_STORE },
+    { "gate_up", 28672, 4096, HYMT_GEMM_SILU },
+    { "down", 4096, 14336, HYMT_GEMM_STORE },
+    { "head", 128256, 4096, HYMT_GEMM_F32 },
+};
+
+static const uint32_t  row_counts[] = { 1, 16, 64, 128, 256, 8, 32, 512,
+                                        2048 };
+
+
+static hymt_cuda_t   dev;
+static hymt_bf16_t  *weights, *x, *scratch;
+static uint8_t      *y, *y_ref;
+static size_t        y_bytes;
+static uint32_t     *differ;
+static double        read_rate, matmul_rate;    /* bytes, operations a us */
+
+
+/* Gives up, and says where, when the device does not come back. */
+static void
+finish(const char *what)
+{
+    time_t       start = time(NULL);
+    cudaError_t  rc;
+
+    while ((rc = cudaStreamQuery(dev.stream)) == cudaErrorNotReady) {
+        if (time(NULL) - start > 3) {
+            printf("HANGS: %s\n", what);
+            fflush(stdout);
+            _exit(3);
+        }
+    }
+
+    if (rc != cudaSuccess) {
+        printf("FAILS: %s: %s\n", what, cudaGetErrorString(rc));
+        fflush(stdout);
+        _exit(3);
+    }
+}
+
+
+static __global__ void
+k_read(const uint4 *p, size_t n, uint32_t *sink)
+{
+    const size_t  step = (size_t) gridDim.x * blockDim.x;
+    uint4         v[4];
+    uint32_t      sum = 0;
+
+    for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
+         i + 3 * step < n; i += 4 * step)
+    {
+        for (int j = 0; j < 4; j++) {
+            v[j] = __ldcs(p + i + j * step);
+        }
+
+        for (int j = 0; j < 4; j++) {
+            sum ^= v[j].x ^ v[j].y ^ v[j].z ^ v[j].w;
+        }
+    }
+
+    if (sum == 0x12345678) {
+        *sink = sum;
+    }
+}
+
+
+/* Median time in us of what `record` puts on the stream, as one graph. */
+template<typename F>
+static double
+graph_us(const char *what, F record)
+{
+    cudaGraph_t          graph;
+    cudaGraphExec_t      exec;
+    cudaEvent_t          e0, e1;
+    std::vector<double>  times;
+
+    CHECK(cudaEventCreate(&e0));
+    CHECK(cudaEventCreate(&e1));
+
+    CHECK(cudaStreamBeginCapture(dev.stream, cudaStreamCaptureModeRelaxed));
+    record();
+    CHECK(cudaStreamEndCapture(dev.stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+
+    for (int i = 0; i <= REPEATS; i++) {
+        float  ms;
+
+        CHECK(cudaEventRecord(e0, dev.stream));
+        CHECK(cudaGraphLaunch(exec, dev.stream));
+        CHECK(cudaEventRecord(e1, dev.stream));
+        finish(what);
+        CHECK(cudaEventElapsedTime(&ms, e0, e1));
+
+        if (i > 0) {
+            times.push_back(ms * 1000);
+        }
+    }
+
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaEventDestroy(e0));
+    CHECK(cudaEventDestroy(e1));
+
+    std::sort(times.begin(), times.end());
+
+    return times[times.size() / 2];
+}
+
+
+static hymt_gemm_shape_t
+shape_of(const product_t *p, size_t weight)
+{
+    hymt_gemm_shape_t  s;
+
+    memset(&s, 0, sizeof(s));
+    s.w = weights + weight;
+    s.n = p->n;
+    s.k = p->k;
+    s.x = x;
+    s.y = y;
+    s.ldy = p->after == HYMT_GEMM_SILU ? p->n / 2 : p->n;
+    s.max_rows = ROWS;
+    s.scratch = scratch;
+    s.after = p->after;
+
+    return s;
+}
+
+
+static cudaError_t
+run_plan(const hymt_gemm_shape_t *s, const hymt_gemm_plan_t *plan, uint32_t m)
+{
+    char     err[256];
+    uint8_t  map[128] __attribute__((aligned(64)));
+
+    if (plan->kind == HYMT_GEMM_LT) {
+        return hymt_lt_run(&dev, s, &plan->algo, m, dev.stream);
+    }
+
+    if (plan->kind == HYMT_GEMM_MMA) {
+        return hymt_gemm_mma_run(&dev, s, plan, m, dev.stream);
+    }
+
+    if (hymt_gemm_sm90_map(s, plan, map, err, sizeof(err)) != 0) {
+        printf("%s\n", err);
+        exit(1);
+    }
+
+    return hymt_gemm_sm90_run(&dev, s, plan, map, m, dev.stream);
+}
+
+
+static const char *
+plan_text(const hymt_gemm_plan_t *p)
+{
+    static char  text[4][64];
+    static int   i;
+    char        *t = text[i++ % 4];
+
+    if (p->kind == HYMT_GEMM_WGMMA) {
+        snprintf(t, 64, "T%u R%u x%u w%u ring%u", p->tokens, p->rows,
+                 p->share_x, p->share_w, p->ring);
+
+    } else {
+        snprintf(t, 64, "%s", p->kind == HYMT_GEMM_LT ? "lt" : "mma");
+    }
+
+    return t;
+}
+
+
+/* One product, several launches in a row, each with its own weights. */
+static double
+time_plan(const product_t *p, const hymt_gemm_plan_t *plan, uint32_t m)
+{
+    const size_t    size = (size_t) p->n * p->k;
+    const uint32_t  launches = size * 2 > 200 << 20 ? 4 : 20;
+
+    return graph_us(plan_text(plan), [&] {
+        for (uint32_t i = 0; i < launches; i++) {
+            hymt_gemm_shape_t  s;
+
+            s = shape_of(p, i * size % (WEIGHTS / 2 - size) / 64 * 64);
+            CHECK(run_plan(&s, plan, m));
+        }
+    }) / launches;
+}
+
+
+static size_t
+out_bytes(const product_t *p, uint32_t m)
+{
+    return (size_t) m * p->n * (p->after == HYMT_GEMM_F32 ? 4 :
+                                p->after == HYMT_GEMM_SILU ? 1 : 2);
+}
+
+
+static bool
+same_bits(const product_t *p, const hymt_gemm_plan_t *plan, uint32_t m)
+{
+    uint32_t           n;
+    hymt_gemm_shape_t  s = shape_of(p, 0);
+
+    CHECK(cudaMemsetAsync(y, 0xff, out_bytes(p, m), dev.stream));
+    CHECK(run_plan(&s, plan, m));
+    CHECK(cudaMemsetAsync(differ, 0, 4, dev.stream));
+    CHECK(hymt_gemm_compare(y, y_ref, out_bytes(p, m) / 2, differ,
+                            dev.stream));
+    finish(plan_text(plan));
+    CHECK(cudaMemcpy(&n, differ, 4, cudaMemcpyDeviceToHost));
+
+    return n == 0;
+}
+
+
+static void
+reference(const product_t *p, uint32_t m)
+{
+    hymt_gemm_plan_t   plan = {};
+    hymt_gemm_shape_t  s = shape_of(p, 0);
+
+    plan.kind = HYMT_GEMM_MMA;
+    plan.tokens = 64;
+    plan.rows = 64;
+    s.y = y_ref;
+
+    CHECK(cudaMemsetAsync(y_ref, 0xff, out_bytes(p, m), dev.stream));
+    CHECK(hymt_gemm_mma_run(&dev, &s, &plan, m, dev.stream));
+    finish("reference");
+}
+
+
+static hymt_gemm_plan_t
+best_own(const product_t *p, uint32_t m, double *us, int *tried, int *wrong)
+{
+    const uint32_t     step = p->after == HYMT_GEMM_SILU ? 16 : 8;
+    hymt_gemm_plan_t   best = {};
+    double             t;
+
+    *us = 1e9;
+    *tried = 0;
+    *wrong = 0;
+
+    for (uint32_t T = 8; T <= 128; T *= 2) {
+        const uint32_t  ty = (m + T - 1) / T;
+        uint32_t        base, last = 0;
+        uint32_t        rows[5];
+
+        if (ty > 8 || (T > 8 && T / 2 >= m)) {
+            continue;
+        }
+
+        base = std::min(128u, (p->n * ty / dev.sms + step) / step * step);
+        rows[0] = base;
+        rows[1] = base / 2 / step * step;
+        rows[2] = 2 * base;
+        rows[3] = 64;
+        rows[4] = 128;
+        std::sort(rows, rows + 5);
+
+        for (uint32_t R : rows) {
+            if (R < step || R > 128 || R == last || R * 4 < base) {
+                continue;
+            }
+
+            last = R;
+
+            for (uint32_t sx = 1; sx <= 4; sx *= 2) {
+                for (uint32_t sw = 1; sw <= 4 && sw <= ty; sw *= 2) {
+                    for (uint32_t ring : { 104u, 208u }) {
+                        hymt_gemm_plan_t  plan = {};
+                        uint32_t          share = std::max(sx, sw);
+
+                        plan.kind = HYMT_GEMM_WGMMA;
+                        plan.tokens = T;
+                        plan.rows = R;
+                        plan.share_x = sx;
+                        plan.share_w = sw;
+                        plan.ring = ring;
+
+                        if ((R + T) * 256 * std::max(share, 2u)
+                            > ring * 1024 - 1024
+                            || (m <= 8 && sx > 2) || sx * sw > 8)
+                        {
+                            continue;
+                        }
+
+                        (*tried)++;
+
+                        if (!same_bits(p, &plan, m)) {
+                            (*wrong)++;
+                            continue;
+                        }
+
+                        t = time_plan(p, &plan, m);
+
+                        if (t < *us) {
+                            *us = t;
+                            best = plan;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    return best;
+}
+
+
+static hymt_gemm_plan_t
+best_lt(const product_t *p, uint32_t m, double *us, int *tried, int *wrong)
+{
+    uint32_t           n;
+    double             t;
+    hymt_lt_algo_t     algos[HYMT_LT_ALGOS];
+    hymt_gemm_shape_t  s = shape_of(p, 0);
+    hymt_gemm_plan_t   best = {};
+
+    *us = 1e9;
+    *wrong = 0;
+
+    n = hymt_lt_algos(&dev, &s, m, algos, 16);
+    *tried = (int) n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        hymt_gemm_plan_t  plan = {};
+
+        plan.kind = HYMT_GEMM_LT;
+        plan.algo = algos[i];
+
+        if (!same_bits(p, &plan, m)) {
+            (*wrong)++;
+            continue;
+        }
+
+        t = time_plan(p, &plan, m);
+
+        if (t < *us) {
+            *us = t;
+            best = plan;
+        }
+    }
+
+    return best;
+}
+
+
+static double
+chain_us(const product_t *ps, const hymt_gemm_plan_t *plans, uint32_t m,
+    uint32_t layers)
+{
+    return graph_us("chain", [&] {
+        size_t  at = 0;
+
+        for (uint32_t i = 0; i < layers; i++) {
+            for (int j = 0; j < 4; j++) {
+                hymt_gemm_shape_t  s;
+
+                if (at + (size_t) ps[j].n * ps[j].k > WEIGHTS / 2) {
+                    at = 0;
+                }
+
+                s = shape_of(&ps[j], at);
+                s.y = y + (j % 2) * (y_bytes / 2);
+                CHECK(run_plan(&s, &plans[j], m));
+
+                at += (size_t) ps[j].n * ps[j].k;
+            }
+        }
+    });
+}
+
+
+static void
+ceilings(void)
+{
+    double             us;
+    hymt_lt_algo_t     algos[HYMT_LT_ALGOS];
+    hymt_gemm_shape_t  s;
+    uint32_t           n;
+    product_t          p = { "square", 8192, 8192, HYMT_GEMM_STORE };
+
+    us = graph_us("read", [&] {
+        k_read<<<1056, 512, 0, dev.stream>>>((const uint4 *) weights,
+                                             WEIGHTS / 16, differ);
+        CHECK(cudaGetLastError());
+    });
+
+    read_rate = WEIGHTS / us;
+
+    s = shape_of(&p, 0);
+    s.x = weights + ((size_t) 8192 * 8192);
+    s.ldy = 8192;
+    n = hymt_lt_algos(&dev, &s, 8192, algos, 4);
+    matmul_rate = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        us = graph_us("square", [&] {
+            CHECK(hymt_lt_run(&dev, &s, &algos[i], 8192, dev.stream));
+        });
+
+        matmul_rate = std::max(matmul_rate, 2.0 * 8192 * 8192 * 8192 / us);
+    }
+
+    printf("read %.2f TB/s, matmul 8192^3 %.0f TFLOP/s\n", read_rate / 1e6,
+           matmul_rate / 1e6);
+}
+
+
+/* Row of gemm_table.h. */
+static void
+print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
+{
+    if (plan->kind == HYMT_GEMM_WGMMA) {
+        printf("ROW { %u, %u, %u, HYMT_GEMM_WGMMA, %u, %u, %u, %u, %u },\n",
+               p->n, p->k, m, plan->tokens, plan->rows, plan->share_x,
+               plan->share_w, plan->ring);
+        return;
+    }
+
+    printf("ROW { %u, %u, %u, HYMT_GEMM_LT, 0, 0, 0, 0, 0, { {", p->n, p->k,
+           m);
+
+    for (int i = 0; i < 8; i++) {
+        printf(" 0x%llx,", (unsigned long long) plan->algo.data[i]);
+    }
+
+    printf(" } } },\n");
+}
+
+
+int
+main(int argc, char **argv)
+{
+    bool              rows = false, seven = false;
+    uint32_t          max_m = 2048;
+    uint64_t          seed = (uint64_t) time(NULL);
+    char              err[256];
+    const product_t  *ps;
+    cudaDeviceProp    prop;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "rows") == 0) {
+            rows = true;
+
+        } else if (strcmp(argv[i], "7b") == 0) {
+            seven = true;
+
+        } else {
+            max_m = (uint32_t) atoi(argv[i]);
+        }
+    }
+
+    ps = seven ? large : small;
+
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaGetDeviceProperties(&prop, 0));
+    dev.cc = prop.major * 10 + prop.minor;
+    dev.sms = (uint32_t) prop.multiProcessorCount;
+    dev.smem = (uint32_t) prop.sharedMemPerBlockOptin;
+    dev.pdl = dev.cc >= 90;
+    dev.workspace_bytes = 64 << 20;
+    CHECK(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc(&dev.workspace, dev.workspace_bytes));
+
+    if (hymt_lt_open(&dev, err, sizeof(err)) != 0) {
+        printf("%s\n", err);
+        return 1;
+    }
+
+    CHECK(hymt_gemm_sm90_init(&dev));
+    CHECK(hymt_gemm_mma_init(&dev));
+
+    y_bytes = 160 << 20;
+    CHECK(cudaMalloc(&weights, WEIGHTS));
+    CHECK(cudaMalloc(&x, (size_t) ROWS * 14336 * 2));
+    CHECK(cudaMalloc(&scratch, (size_t) ROWS * 28672 * 2));
+    CHECK(cudaMalloc(&y, y_bytes));
+    CHECK(cudaMalloc(&y_ref, y_bytes));
+    CHECK(cudaMalloc(&differ, 4));
+
+    CHECK(hymt_gemm_fill(weights, WEIGHTS / 2, seed, 0.05f, dev.stream));
+    CHECK(hymt_gemm_fill(x, (size_t) ROWS * 14336, seed + 1, 2.0f,
+                         dev.stream));
+    finish("fill");
+
+    printf("%s, cublasLt %zu, seed %llu\n", prop.name, hymt_lt_version(),
+           (unsigned long long) seed);
+    ceilings();
+
+    for (uint32_t m : row_counts) {
+        hymt_gemm_plan_t  own[5], lt[5], best[5];
+        double            own_us[5], lt_us[5], bytes = 0, flops = 0, floor_us;
+
+        if (m > max_m) {
+            continue;
+        }
+
+        for (int j = 0; j < 5; j++) {
+            int     n_own = 0, bad_own = 0, n_lt, bad_lt;
+            double  b, f;
+
+            if (j == 4 && m > 256) {
+                continue;
+            }
+
+            reference(&ps[j], m);
+            lt[j] = best_lt(&ps[j], m, &lt_us[j], &n_lt, &bad_lt);
+            own_us[j] = 1e9;
+
+            if (m <= 512) {
+                own[j] = best_own(&ps[j], m, &own_us[j], &n_own, &bad_own);
+            }
+
+            best[j] = own_us[j] < lt_us[j] ? own[j] : lt[j];
+
+            b = (double) ps[j].n * ps[j].k * 2 + (double) m * ps[j].k * 2
+                + out_bytes(&ps[j], m);
+            f = 2.0 * m * ps[j].n * ps[j].k;
+            floor_us = std::max(b / read_rate, f / matmul_rate);
+
+            printf("%-8s m %-4u own %6.1f (%2.0f %%) %-24s lt %6.1f (%2.0f %%)"
+                   " floor %5.1f; differ %d of %d, %d of %d\n", ps[j].name, m,
+                   own_us[j], 100 * floor_us / own_us[j],
+                   own_us[j] < 1e9 ? plan_text(&own[j]) : "-", lt_us[j],
+                   100 * floor_us / lt_us[j], floor_us, bad_own, n_own,
+                   bad_lt, n_lt);
+
+            if (j < 4) {
+                bytes += b;
+                flops += f;
+            }
+
+            if (rows) {
+                print_row(&ps[j], m, &best[j]);
+            }
+        }
+
+        const uint32_t  layers = seven ? 4 : 20;
+
+        floor_us = layers * std::max(bytes / read_rate, flops / matmul_rate);
+
+        printf("chain m %-4u floor %6.0f lt %6.0f", m, floor_us,
+               chain_us(ps, lt, m, layers));
+
+        if (m <= 512) {
+            double  t = chain_us(ps, own, m, layers);
+
+            printf(" own %6.0f (%.1f a layer, %.0f %%)", t, t / layers,
+                   100 * floor_us / t);
+
+            for (uint32_t ring : { 72u, 88u, 104u, 112u, 208u }) {
+                hymt_gemm_plan_t  p[4];
+
+                for (int j = 0; j < 4; j++) {
+                    p[j] = own[j];
+                    p[j].ring = ring;
+                }
+
+                printf(" r%u %.0f", ring, chain_us(ps, p, m, layers));
+            }
+        }
+
+        double  t = chain_us(ps, best, m, layers);
+
+        printf(" best %6.0f (%.1f a layer, %.0f %%)\n", t, t / layers,
+               100 * floor_us / t);
+        fflush(stdout);
+    }
+
+    return 0;
+}

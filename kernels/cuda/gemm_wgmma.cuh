@@ -1,0 +1,226 @@
+/*
+ * gemm_wgmma.cuh - Hopper's warpgroup matrix instruction, for the shapes the
+ * GEMM uses: a 64 x 16 (weights), b 16 x T (tokens), both bf16 in shared memory
+ * with k contiguous and swizzled by 128 bytes, sums fp32 in registers.
+ *
+ * Of warp w of the group, with g = lane / 4 and t = lane % 4, sum 4 j + i is
+ *   row 16 w + g + 8 (i / 2), column 8 j + 2 t + i % 2.
+ *
+ * sm_90a only.
+ */
+
+#ifndef HYMT_CUDA_GEMM_WGMMA_CUH
+#define HYMT_CUDA_GEMM_WGMMA_CUH
+
+#include <stdint.h>
+
+
+/*
+ * A matrix of rows of 64 elements, 128 bytes each, in groups of eight rows:
+ * bits 0..13 its address / 16, 32..45 the stride of groups / 16, 62..63 the
+ * swizzle.  The address of row 0 is a multiple of 1024; k + 16 adds 2.
+ */
+__device__ __forceinline__ uint64_t
+hymt_wgmma_desc(uint32_t addr)
+{
+    return (uint64_t) ((addr & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32)
+           | (1ull << 62);
+}
+
+
+/* Registers and shared memory as written so far are seen by what follows. */
+__device__ __forceinline__ void
+hymt_wgmma_fence(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma_commit(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+
+/* At most N groups of this warpgroup are still running. */
+template<int N>
+__device__ __forceinline__ void
+hymt_wgmma_wait(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
+}
+
+
+/* Keeps the compiler from moving uses of the sums over this point. */
+template<int N>
+__device__ __forceinline__ void
+hymt_wgmma_pin(float (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        asm volatile("" : "+f"(d[i]) :: "memory");
+    }
+}
+
+
+/* d += a * b, or d = a * b where `add` is 0. */
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[4], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %6, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3},"
+                 " %4, %5, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[8], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %10, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7},"
+                 " %8, %9, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[16], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %18, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
+                 " %12, %13, %14, %15},"
+                 " %16, %17, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+                   "+f"(d[14]), "+f"(d[15])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[32], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %34, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
+                 " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21,"
+                 " %22, %23, %24, %25, %26, %27, %28, %29, %30, %31},"
+                 " %32, %33, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[64], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %66, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
+                 " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21,"
+                 " %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+                 " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41,"
+                 " %42, %43, %44, %45, %46, %47, %48, %49, %50, %51,"
+                 " %52, %53, %54, %55, %56, %57, %58, %59, %60, %61,"
+                 " %62, %63},"
+                 " %64, %65, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),
+                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),
+                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),
+                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),
+                   "+f"(d[62]), "+f"(d[63])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[128], uint64_t a, uint64_t b, uint32_t add)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %130, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
+                 " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21,"
+                 " %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+                 " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41,"
+                 " %42, %43, %44, %45, %46, %47, %48, %49, %50, %51,"
+                 " %52, %53, %54, %55, %56, %57, %58, %59, %60, %61,"
+                 " %62, %63, %64, %65, %66, %67, %68, %69, %70, %71,"
+                 " %72, %73, %74, %75, %76, %77, %78, %79, %80, %81,"
+                 " %82, %83, %84, %85, %86, %87, %88, %89, %90, %91,"
+                 " %92, %93, %94, %95, %96, %97, %98, %99, %100,"
+                 " %101, %102, %103, %104, %105, %106, %107, %108,"
+                 " %109, %110, %111, %112, %113, %114, %115, %116,"
+                 " %117, %118, %119, %120, %121, %122, %123, %124,"
+                 " %125, %126, %127},"
+                 " %128, %129, p, 1, 1, 0, 0;\n\t}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),
+                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),
+                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),
+                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),
+                   "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]),
+                   "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),
+                   "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),
+                   "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]),
+                   "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]),
+                   "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]),
+                   "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]),
+                   "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]),
+                   "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
+                   "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]),
+                   "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]),
+                   "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
+                   "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]),
+                   "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]),
+                   "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
+                   "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]),
+                   "+f"(d[126]), "+f"(d[127])
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+
+#endif /* HYMT_CUDA_GEMM_WGMMA_CUH */
