@@ -18,9 +18,15 @@
 #include <utf8proc.h>
 
 
+/* how much of a text is in a language before all of it is taken to be */
+#define NGX_HTTP_HYMT_SURE  0.9
+
+
 static void ngx_http_hymt_clean(char *message);
 static ngx_int_t ngx_http_hymt_check_options(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_detect(ngx_http_hymt_call_t *call);
+static ngx_uint_t ngx_http_hymt_translated(ngx_http_hymt_call_t *call,
+    const hymt_detection_t *d);
 
 
 void
@@ -429,10 +435,38 @@ ngx_http_hymt_detect(ngx_http_hymt_call_t *call)
 
         if (!d.too_short) {
             item->src = d.best[0].lang;
+            item->as_is = ngx_http_hymt_translated(call, &d);
         }
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * A text that is surely in the target language already comes back as it is, as
+ * from other services, rather than in words a model finds for it.  Cantonese
+ * reads as Chinese to the detection, and a style asks for other words.
+ */
+static ngx_uint_t
+ngx_http_hymt_translated(ngx_http_hymt_call_t *call, const hymt_detection_t *d)
+{
+    int              lang;
+    hymt_lang_set_t  set;
+
+    lang = d->best[0].lang;
+    set = call->model->params.languages;
+
+    if (lang != call->job.tgt || !d->reliable
+        || d->best[0].confidence < NGX_HTTP_HYMT_SURE
+        || call->job.part_len[HYMT_PART_STYLE])
+    {
+        return 0;
+    }
+
+    return !(set >> hymt_lang_find("yue", 3) & 1)
+           || (lang != hymt_lang_find("zh", 2)
+               && lang != hymt_lang_find("zh-Hant", 7));
 }
 
 

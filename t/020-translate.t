@@ -262,6 +262,22 @@ Datei
 
 
 
+=== TEST 24: what is in the target language already comes back as it is
+--- request eval
+["POST /translate\n{\"text\": \"Wo ist die Datei,  die ich gestern gespeichert habe?\", \"tgt_lang\": \"de\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": [\"Wo ist die Datei,  die ich gestern gespeichert habe?\", \"Open the file.\"], \"tgt_lang\": \"de\", \"src_lang\": \"auto\"}",
+ "POST /translate\n{\"text\": \"Wo ist die Datei,  die ich gestern gespeichert habe?\", \"tgt_lang\": \"de\", \"src_lang\": \"auto\", \"stream\": true}"]
+--- more_headers eval
+[("Content-Type: application/json") x 3]
+--- error_code eval
+[200, 200, 200]
+--- response_body_like eval
+['^\{"translation":"Wo ist die Datei,  die ich gestern gespeichert habe\?","src_lang":"de",.*"finish_reason":"stop","usage":\{"prompt_tokens":0,"completion_tokens":0\}',
+ '^\{"translation":\["Wo ist die Datei,  die ich gestern gespeichert habe\?",".*Datei.*"\]',
+ 'Wo ist die Datei,  die ich gestern gespeichert habe\?']
+
+
+
 === TEST 22: the output's cap follows the text's length
 --- config
     location = /translate { hymt_translate demo; hymt_max_ratio 1; }

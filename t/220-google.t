@@ -173,6 +173,12 @@ is_deeply(translated({ q => ["\x{1f600}", ''], target => 'de' }), [
     { translatedText => '', detectedSourceLanguage => 'und' },
 ], 'nothing to translate, nothing detected');
 
+is_deeply(translated({ q => ['Wo ist  die Datei, die ich gestern gespeichert'
+                             . ' habe?'], target => 'de', format => 'text' }), [
+    { translatedText => 'Wo ist  die Datei, die ich gestern gespeichert habe?',
+      detectedSourceLanguage => 'de' },
+], 'in the target language already');
+
 for my $source (undef, '', 'auto') {
     is(translated({ q => 'Open the file.', target => 'de', source => $source })
          ->[0]{detectedSourceLanguage}, 'en', 'source null, empty or auto');

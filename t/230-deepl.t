@@ -361,6 +361,18 @@ is((translations({ text => ['繁體中文'], source_lang => 'ZH-HANT',
     is($s->json('/old/translate', $zh)->{status}, 200, 'that family without');
 }
 
+# what is in the target language already comes back as it is
+
+{
+    my ($t) = translations({ text => ['Wo ist  die Datei, die ich gestern'
+                                      . ' gespeichert habe?'],
+                             target_lang => 'DE' });
+
+    is($t->{text}, 'Wo ist  die Datei, die ich gestern gespeichert habe?',
+       'in the target language already');
+    is($t->{detected_source_language}, 'DE', '... and told so');
+}
+
 # outline_detection=0: tags part sentences where splitting_tags say so alone; it
 # shows where a model is given tags
 
