@@ -33,6 +33,8 @@ commands
   test-all       lint, test in its long forms (HYMT_LONG=1), the unit tests
                  plain and built by clang, fuzz, briefly, and under valgrind the
                  tests made of blocks and of aborts: more than an hour
+  test-asan      the tests of the module with the module built with address and
+                 undefined-behaviour sanitizers, in the NGINX there is
   unit           the unit tests alone, without sanitizers
   lint           tools/check-style, cppcheck
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
@@ -288,7 +290,7 @@ deps() {
 build() {
     check_environment
     need gcc g++ libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
-         libutf8proc-dev libcld2-dev libicu-dev libexpat1-dev
+         libutf8proc-dev libcld2-dev libicu-dev libexpat1-dev libxml2-dev
 
     if ! has_program nvcc; then
         echo "build.sh: no nvcc: the CPU product is built"
@@ -650,8 +652,9 @@ unit_programs() {
 }
 
 
+# TEST_BUILD: where the module is, unless in build.
 prove_() {
-    export HYMT_MODULE=$PWD/build/ngx_http_hymt_module.so
+    export HYMT_MODULE=$PWD/${TEST_BUILD:-build}/ngx_http_hymt_module.so
     export HYMT_MODEL=$PWD/models/demo
     export HYMT_TEST_ALERTS=1
     export TEST_NGINX_BINARY TEST_NGINX_LOAD_MODULES=$HYMT_MODULE
@@ -691,6 +694,46 @@ test_() {
 test_now() {
     build all unit-san
     prove_ $(unit_programs build/unit-san) t/*.t
+}
+
+
+# Those tests of the module that neither look at memory nor end a process.
+readonly ASAN_TESTS=(t/002-server.t t/010-config.t t/020-translate.t
+                     t/030-errors.t t/035-locations.t t/100-workers.t
+                     t/110-reload.t t/130-abort.t t/140-limits.t
+                     t/181-engine-worker.t t/210-libretranslate.t
+                     t/220-google.t t/230-deepl.t t/231-deepl-glossaries.t
+                     t/240-openai.t t/250-stream.t t/260-metrics.t
+                     t/270-variables.t t/280-documents.t t/290-sessions.t)
+
+
+test_asan() {
+    need_proc
+    provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    check_nginx
+
+    build BUILD=build/asan SANITIZE=1 module
+    asan_nginx > build/asan/nginx-asan
+    chmod +x build/asan/nginx-asan
+
+    # what NGINX itself keeps to its end is no leak, nor are our threads' stacks
+
+    HYMT_TEST_ASAN=1 TEST_BUILD=build/asan ASAN_OPTIONS=detect_leaks=0 \
+        NGINX_BINARY=$PWD/build/asan/nginx-asan prove_ "${ASAN_TESTS[@]}"
+}
+
+
+# The distribution's NGINX knows nothing of sanitizers: their libraries come
+# first.
+asan_nginx() {
+    local lib libs=''
+
+    for lib in libasan.so libubsan.so; do
+        libs+=" $("${CC:-gcc}" -print-file-name=$lib)"
+    done
+
+    printf '#!/bin/sh\nLD_PRELOAD="%s" exec %q "$@"\n' "${libs# }" \
+        "$(nginx_path)"
 }
 
 
@@ -799,6 +842,7 @@ case "${1:-}" in
     demo)      demo ;;
     stop)      stop ;;
     test)      test_ ;;
+    test-asan) test_asan ;;
     test-now)  test_now ;;
     test-all)  test_all ;;
     unit)      unit ;;

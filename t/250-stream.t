@@ -513,7 +513,11 @@ sub memory {
     my $grown = memory() - $memory;
 
     note("memory grew by $grown KB");
-    cmp_ok($grown, '<', 16384, 'slow readers: memory is bounded');
+
+    # what a sanitizer holds back of freed memory is not ours
+
+    cmp_ok($grown, '<', 16384, 'slow readers: memory is bounded')
+        if !$ENV{HYMT_TEST_ASAN};
 
     # little by little at first
 

@@ -33,7 +33,9 @@ package Hymt::Server;
 #
 # Environment: TEST_NGINX_BINARY, HYMT_MODULE, HYMT_MODEL; with
 # TEST_NGINX_USE_VALGRIND NGINX runs under valgrind, all that is waited for may
-# take $SLOW times as long, and finish() fails on what valgrind finds.
+# take $SLOW times as long, and finish() fails on what valgrind finds.  With
+# HYMT_TEST_ASAN NGINX and the module were built or started with sanitizers; what
+# those find is in the error log.
 #
 # A response is what Hymt::Http::parse_response() makes, with `json` (decoded,
 # where it is JSON) and `error` (undef, "timeout", what the system said).
@@ -52,7 +54,7 @@ use Hymt::Http qw(connect_to exchange exchange_many parse_response free_port);
 use Hymt::Process;
 
 
-our $SLOW = $ENV{TEST_NGINX_USE_VALGRIND} ? 20 : 1;
+our $SLOW = $ENV{TEST_NGINX_USE_VALGRIND} ? 20 : $ENV{HYMT_TEST_ASAN} ? 4 : 1;
 
 
 # Options: conf (text), log_level ("info"), timeout of a request, seconds (20).
