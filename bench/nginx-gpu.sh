@@ -46,6 +46,7 @@ environment
   CASES              "short": rows of 1, 50 and 256 clients; "all"
   LONG               seconds of mixed lengths at the end (20 to 600 tokens in, 8
                      to 300 out, 128 clients), with memory before and after: 0
+  MAIN_CONF          more lines for nginx.conf: 'env HYMT_CUDA_GRAPHS=off;'
   LOAD_OPTIONS       options for http-load, say --more '"temperature":0.7'
 END
 }
@@ -144,6 +145,7 @@ pid $work/nginx.pid;
 error_log $work/error.log notice;
 env HYMT_CUDA_LIBRARY=$work/hymt_cuda.so;
 env LD_LIBRARY_PATH;
+${MAIN_CONF:-}
 
 events { worker_connections 4096; }
 
