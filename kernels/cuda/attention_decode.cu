@@ -16,8 +16,13 @@
  * is the last to be done merges them all, in the same order: the number of
  * parts leaves no trace in the bits.
  *
- * items, n_items and tables are written by the host's copy in front of the
- * graph, which makes them launch constants: they are read before the wait.
+ * What is read before the wait for the kernels in front:
+ *   - items, n_items and tables: the host's copy in front of the step writes
+ *     them, which makes them launch constants;
+ *   - K and V but for the page of the row's own position: a decode item is a
+ *     sequence's only row in its step, so all positions before it were written
+ *     by earlier steps (also where another sequence wrote them: a shared block
+ *     is ready when the step that wrote it is done), and the copy is between.
  */
 
 #include "attention_tile.cuh"
@@ -139,7 +144,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     float                 *result;
     size_t                 page_size;
     uint32_t               lane, warp, g, head, base, tile, end, width;
-    uint32_t               k, v, page[HYMT_ATTN_PAGES], a[8][2];
+    uint32_t               k, v, valid, newest, page[HYMT_ATTN_PAGES], a[8][2];
     const uint32_t        *table;
     const hymt_bf16_t     *cache, *q;
     hymt_attention_item_t  item;
@@ -175,15 +180,36 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         hymt_attn_pages(page, table, tile, end);
     }
 
-    hymt_grid_wait();
+    valid = item.pos + 1 - tile * HYMT_ATTN_TILE;
 
-    if (tile < item.end_tile) {
-        hymt_attn_load<32>(k, cache, page_size, page, 0,
-                           item.pos + 1 - tile * HYMT_ATTN_TILE, lane);
+    if (tile >= item.end_tile) {
+        hymt_grid_wait();
+
+    } else if (tile < item.pos / HYMT_ATTN_TILE) {
+        hymt_attn_load<32>(k, cache, page_size, page, 0, valid, lane);
         hymt_cp_async_commit();
 
-        hymt_attn_load<32>(v, cache, page_size, page, 1,
-                           item.pos + 1 - tile * HYMT_ATTN_TILE, lane);
+        hymt_attn_load<32>(v, cache, page_size, page, 1, valid, lane);
+        hymt_cp_async_commit();
+
+        hymt_grid_wait();
+
+    } else {
+        newest = item.pos / HYMT_KV_PAGE % HYMT_ATTN_PAGES;
+
+        hymt_attn_load<32>(k, cache, page_size, page, 0, newest, 0, valid,
+                           lane);
+        hymt_attn_load<32>(v, cache, page_size, page, 0, newest, 1, valid,
+                           lane);
+
+        hymt_grid_wait();
+
+        hymt_attn_load<32>(k, cache, page_size, page, newest, HYMT_ATTN_PAGES,
+                           0, valid, lane);
+        hymt_cp_async_commit();
+
+        hymt_attn_load<32>(v, cache, page_size, page, newest, HYMT_ATTN_PAGES,
+                           1, valid, lane);
         hymt_cp_async_commit();
     }
 
@@ -240,14 +266,14 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             hymt_cp_async_commit();
 
-            hymt_attn_softmax<true>(s[0], m_t, l_t, tile * HYMT_ATTN_TILE,
-                                    pos);
+            hymt_attn_softmax<true, 1>(s[0], m_t, l_t,
+                                       tile * HYMT_ATTN_TILE, pos);
             hymt_attn_round(p[0], s[0]);
 
             hymt_cp_async_wait<1>();
             __syncwarp();
 
-            hymt_attn_values<1>(p, v, [&](int nd, float (&x)[1][2][4]) {
+            hymt_attn_values<1, 4>(p, v, [&](int nd, float (&x)[1][2][4]) {
                 float  *at;
 
                 if (g < GROUP) {

@@ -14,6 +14,7 @@
  * small beside that.
  */
 
+#include "attention_prefill_sm90.cuh"
 #include "attention_tile.cuh"
 
 
@@ -184,10 +185,10 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
                 float  m_t[2], l_t[2];
 
                 if (tile * HYMT_ATTN_TILE + HYMT_ATTN_TILE - 1 > low) {
-                    hymt_attn_softmax<true>(s[mt], m_t, l_t,
+                    hymt_attn_softmax<true, 2>(s[mt], m_t, l_t,
                                             tile * HYMT_ATTN_TILE, pos[mt]);
                 } else {
-                    hymt_attn_softmax<false>(s[mt], m_t, l_t,
+                    hymt_attn_softmax<false, 2>(s[mt], m_t, l_t,
                                              tile * HYMT_ATTN_TILE, pos[mt]);
                 }
 
@@ -202,7 +203,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
                 }
             }
 
-            hymt_attn_values<MT>(p, v, [&](int nd, float (&x)[MT][2][4]) {
+            hymt_attn_values<MT, 1>(p, v, [&](int nd, float (&x)[MT][2][4]) {
 #pragma unroll
                 for (int mt = 0; mt < MT; mt++) {
 #pragma unroll
@@ -288,12 +289,46 @@ hymt_attention_prefill_run(const hymt_cuda_t *dev,
 }
 
 
+template<int GROUP, int WGS, int STAGES>
+static cudaError_t
+hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
+    const hymt_attention_args_t *args, cudaStream_t stream)
+{
+    enum { SMEM = WGS * HYMT_ATTN_KV + STAGES * HYMT_ATTN_STAGE };
+
+    cudaError_t  err;
+
+    err = cudaFuncSetAttribute(k_attention_prefill_sm90_bf16<GROUP, WGS,
+                                                             STAGES>,
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               SMEM);
+    if (err != cudaSuccess) {
+        return err;
+    }
+
+    hymt_launch(k_attention_prefill_sm90_bf16<GROUP, WGS, STAGES>,
+                dim3(args->n_kv, args->grid * (2 / WGS)),
+                dim3(WGS * 128 + HYMT_ATTN_PRODUCERS), SMEM, stream, dev->pdl,
+                *args);
+
+    return cudaGetLastError();
+}
+
+
 /* Few items: half an item a block, for the time of one. */
 template<int GROUP>
 static cudaError_t
 hymt_attention_prefill_group(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
+    if (dev->cc == 90) {
+        if (2 * args->grid * args->n_kv <= dev->sms) {
+            return hymt_attention_prefill_sm90<GROUP, 1, 3>(dev, args, stream);
+        }
+
+        return hymt_attention_prefill_sm90<GROUP, 2, 4>(dev, args, stream);
+    }
+
     if (args->grid * args->n_kv <= dev->sms) {
         return hymt_attention_prefill_run<GROUP, 1>(dev, args, stream);
     }

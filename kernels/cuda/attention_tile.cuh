@@ -120,63 +120,68 @@ hymt_attn_scores(float (&s)[MT][8][4], Q load_q, uint32_t k)
 
 
 /*
- * Maximum, P in place of S and its sum for the lane's rows g and g + 8 of 16.
+ * Maximum, P in place of S and its sum for the lane's rows g and g + 8 of 16;
+ * with ROWS 1 for g alone, and P of g + 8 is 0.
  *
  * MASK: positions over pos[i] are left out, first being the tile's; without it
  * the caller knows that there are none.  A row with no position at all has
  * m_t = -inf, P = 0 and l_t = 0.
  */
-template<bool MASK>
+template<bool MASK, int ROWS>
 __device__ __forceinline__ void
 hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&l_t)[2],
     uint32_t first, const uint32_t (&pos)[2])
 {
-    float     base[2];
+    float     base;
     uint32_t  at;
-
-    m_t[0] = -CUDART_INF_F;
-    m_t[1] = -CUDART_INF_F;
 
     at = first + 2 * (threadIdx.x & 3);
 
 #pragma unroll
-    for (int nt = 0; nt < 8; nt++) {
+    for (int i = 0; i < ROWS; i++) {
+        m_t[i] = -CUDART_INF_F;
+
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            if (MASK && at + 8 * nt + (e & 1) > pos[e >> 1]) {
-                s[nt][e] = -CUDART_INF_F;
+        for (int nt = 0; nt < 8; nt++) {
+#pragma unroll
+            for (int e = 2 * i; e < 2 * i + 2; e++) {
+                if (MASK && at + 8 * nt + (e & 1) > pos[i]) {
+                    s[nt][e] = -CUDART_INF_F;
+                }
+
+                m_t[i] = fmaxf(m_t[i], s[nt][e]);
             }
-
-            m_t[e >> 1] = fmaxf(m_t[e >> 1], s[nt][e]);
         }
-    }
 
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
         m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], 1));
         m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], 2));
         m_t[i] = __fmul_rn(m_t[i], HYMT_ATTN_SCALE);
 
         /* -inf - -inf would be NaN */
-        base[i] = MASK && m_t[i] == -CUDART_INF_F ? 0.0f : m_t[i];
+        base = MASK && m_t[i] == -CUDART_INF_F ? 0.0f : m_t[i];
 
         l_t[i] = 0.0f;
-    }
 
 #pragma unroll
-    for (int nt = 0; nt < 8; nt++) {
+        for (int nt = 0; nt < 8; nt++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            s[nt][e] = hymt_attn_exp2(__fmaf_rn(s[nt][e], HYMT_ATTN_SCALE,
-                                                -base[e >> 1]));
-            l_t[e >> 1] = __fadd_rn(l_t[e >> 1], s[nt][e]);
+            for (int e = 2 * i; e < 2 * i + 2; e++) {
+                s[nt][e] = hymt_attn_exp2(__fmaf_rn(s[nt][e], HYMT_ATTN_SCALE,
+                                                    -base));
+                l_t[i] = __fadd_rn(l_t[i], s[nt][e]);
+            }
         }
-    }
 
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
         l_t[i] = __fadd_rn(l_t[i], __shfl_xor_sync(0xffffffff, l_t[i], 1));
         l_t[i] = __fadd_rn(l_t[i], __shfl_xor_sync(0xffffffff, l_t[i], 2));
+    }
+
+    if (ROWS == 1) {
+#pragma unroll
+        for (int nt = 0; nt < 8; nt++) {
+            s[nt][2] = 0.0f;
+            s[nt][3] = 0.0f;
+        }
     }
 }
 
@@ -197,10 +202,10 @@ hymt_attn_round(uint32_t (&p)[4][4], const float (&s)[8][4])
 
 
 /*
- * acc_t of MT * 16 rows, given to take(nd, acc_t) for dimensions 16 nd.. as
- * two n8 fragments; v: shared address of V.
+ * acc_t of MT * 16 rows, ND * 16 dimensions at a time: take(nd, acc_t) gets
+ * those from 16 nd on as two n8 fragments; v: shared address of V.
  */
-template<int MT, typename T>
+template<int MT, int ND, typename T>
 __device__ __forceinline__ void
 hymt_attn_values(const uint32_t (&p)[MT][4][4], uint32_t v, T take)
 {
@@ -209,35 +214,38 @@ hymt_attn_values(const uint32_t (&p)[MT][4][4], uint32_t v, T take)
     lane = threadIdx.x & 31;
 
 #pragma unroll
-    for (int nd = 0; nd < 8; nd++) {
-        float  acc[MT][2][4];
+    for (int nd = 0; nd < 8; nd += ND) {
+        float  acc[ND][MT][2][4];
 
 #pragma unroll
-        for (int mt = 0; mt < MT; mt++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                acc[mt][0][e] = 0.0f;
-                acc[mt][1][e] = 0.0f;
-            }
+        for (int i = 0; i < ND * MT * 8; i++) {
+            acc[i / (8 * MT)][i / 8 % MT][i / 4 % 2][i % 4] = 0.0f;
         }
 
 #pragma unroll
         for (int ks = 0; ks < 4; ks++) {
-            uint32_t  b[4];
+#pragma unroll
+            for (int j = 0; j < ND; j++) {
+                uint32_t  b[4];
 
-            hymt_ldmatrix_x4_trans(b, v + ks * 2048
-                                   + hymt_attn_offset(HYMT_ATTN_HALF,
-                                                      lane & 15,
-                                                      2 * nd + (lane >> 4)));
+                hymt_ldmatrix_x4_trans(b, v + ks * 2048
+                                       + hymt_attn_offset(HYMT_ATTN_HALF,
+                                                          lane & 15,
+                                                          2 * (nd + j)
+                                                          + (lane >> 4)));
 
 #pragma unroll
-            for (int mt = 0; mt < MT; mt++) {
-                hymt_mma_16816(acc[mt][0], p[mt][ks], b[0], b[1]);
-                hymt_mma_16816(acc[mt][1], p[mt][ks], b[2], b[3]);
+                for (int mt = 0; mt < MT; mt++) {
+                    hymt_mma_16816(acc[j][mt][0], p[mt][ks], b[0], b[1]);
+                    hymt_mma_16816(acc[j][mt][1], p[mt][ks], b[2], b[3]);
+                }
             }
         }
 
-        take(nd, acc);
+#pragma unroll
+        for (int j = 0; j < ND; j++) {
+            take(nd + j, acc[j]);
+        }
     }
 }
 
@@ -280,33 +288,55 @@ hymt_attn_finish(float x, float r)
 
 
 /*
- * K or V (kv: 0 or 1) of a tile to shared memory, by THREADS threads of which
- * this is number `thread`: 64 rows of 256 bytes from 4 pages; rows at or over
- * `valid` are zeros (never-written cache may hold NaN, and 0 * NaN is NaN).
+ * K or V (kv: 0 or 1) of a tile's pages from..to-1 to shared memory, by THREADS
+ * threads of which this is number `thread`: 16 rows of 256 bytes a page; rows
+ * at or over `valid` are zeros (never-written cache may hold NaN, and 0 * NaN is
+ * NaN).
  */
 template<int THREADS>
 __device__ __forceinline__ void
 hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
-    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t kv, uint32_t valid,
-    uint32_t thread)
+    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t from, uint32_t to,
+    uint32_t kv, uint32_t valid, uint32_t thread)
 {
-    enum { STEP = THREADS / 16 };          /* rows a pass */
+    enum { STEP = THREADS / 16,            /* rows a pass */
+           PASSES = HYMT_KV_PAGE / STEP };
 
     uint32_t            row, at;
     const hymt_bf16_t  *src;
 
     row = thread / 16;
     at = dst + hymt_attn_offset(HYMT_ATTN_HALF, row, thread % 16);
-    head += kv * HYMT_KV_PAGE * HYMT_HEAD_DIM + thread % 16 * 8;
+    head += (kv * HYMT_KV_PAGE + row) * HYMT_HEAD_DIM + thread % 16 * 8;
 
 #pragma unroll
-    for (int i = 0; i < HYMT_ATTN_TILE / STEP; i++) {
-        src = head + page[i * STEP / HYMT_KV_PAGE] * page_size
-              + (row + i * STEP % HYMT_KV_PAGE) * HYMT_HEAD_DIM;
+    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
+        if (j < from || j >= to) {
+            continue;
+        }
 
-        hymt_cp_async_16_zfill((at ^ ((i * STEP & 7) << 4)) + i * STEP * 128,
-                               src, row + i * STEP < valid);
+        src = head + page[j] * page_size;
+
+#pragma unroll
+        for (int i = 0; i < PASSES; i++) {
+            hymt_cp_async_16_zfill((at ^ ((i * STEP & 7) << 4))
+                                   + (j * HYMT_KV_PAGE + i * STEP) * 128,
+                                   src + i * STEP * HYMT_HEAD_DIM,
+                                   row + j * HYMT_KV_PAGE + i * STEP < valid);
+        }
     }
+}
+
+
+/* All its pages. */
+template<int THREADS>
+__device__ __forceinline__ void
+hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
+    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t kv, uint32_t valid,
+    uint32_t thread)
+{
+    hymt_attn_load<THREADS>(dst, head, page_size, page, 0, HYMT_ATTN_PAGES, kv,
+                            valid, thread);
 }
 
 

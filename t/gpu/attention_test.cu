@@ -856,93 +856,157 @@ test_long(void)
 }
 
 
+/*
+ * What rope and append do in a step: gives q, and rows of 128 elements of the
+ * cache, which are listed.
+ */
 __global__ void
-k_copy(hymt_bf16_t *dst, const hymt_bf16_t *src, size_t n)
+k_give(hymt_bf16_t *q, const hymt_bf16_t *q_from, size_t n, hymt_bf16_t *cache,
+    const hymt_bf16_t *cache_from, const uint32_t *rows, uint32_t n_rows)
 {
+    size_t  i, at, step;
+
     hymt_grid_launch();
     hymt_grid_wait();
 
-    for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < n;
-         i += (size_t) gridDim.x * blockDim.x)
-    {
-        dst[i] = src[i];
+    step = (size_t) gridDim.x * blockDim.x;
+
+    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < n; i += step) {
+        q[i] = q_from[i];
     }
+
+    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
+         i < n_rows * (size_t) HYMT_HEAD_DIM; i += step)
+    {
+        at = rows[i / HYMT_HEAD_DIM] * (size_t) HYMT_HEAD_DIM
+             + i % HYMT_HEAD_DIM;
+
+        cache[at] = cache_from[at];
+    }
+}
+
+
+static void *
+device_copy(const void *from, size_t bytes)
+{
+    void  *p;
+
+    cuda(cudaMalloc(&p, bytes));
+    cuda(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice));
+
+    return p;
 }
 
 
 /*
  * In a captured chain, where each kernel starts before the one in front of it
- * has ended: q and the cache are written just before they are read, and nothing
- * but the wait keeps attention from reading them too early.
+ * has ended: q, the newest position of decode rows and all of prompts are
+ * written just before they are read, and spoilt just after.
  */
 static void
 test_graph(void)
 {
-    uint32_t               lens[] = { 200, 61, 300, 1 }, bad, partial;
-    size_t                 n_q;
-    fixture_t              f;
-    hymt_cuda_t            d;
-    cudaGraph_t            graph;
-    cudaGraphExec_t        exec;
-    hymt_bf16_t           *q;
-    hymt_attention_args_t  args;
+    size_t                  n_q, n_cache, width;
+    uint32_t                n, lens[40], bad, partial, n_new, n_decode, rows;
+    uint32_t               *fresh, *d_fresh, *d_n;
+    fixture_t               f;
+    cudaGraph_t             graph;
+    hymt_bf16_t            *q, *cache, *spoilt;
+    cudaGraphExec_t         exec;
+    hymt_attention_args_t   args, prompt;
+    hymt_attention_item_t  *d_items;
 
-    fixture_init(&f, 16, 4, lens, 4, 1.0f);
+    n = small ? 8 : 40;
+
+    for (uint32_t i = 0; i < n; i++) {
+        lens[i] = 1 + random_u32() % 400;
+    }
+
+    fixture_init(&f, 16, 4, lens, n, 1.0f);
 
     poison(&f);
     decode_all(&f, 0, false);
     download(&f);
-    memcpy(f.want, f.o, f.d_o.bytes);
+
+    /* decode rows of the first half, whole prompts of the other */
+
+    width = (size_t) f.n_heads * HYMT_HEAD_DIM;
+    fresh = (uint32_t *) malloc((size_t) f.n_rows * f.n_kv * 2 * 4);
+    memset(f.want, 0xff, f.d_o.bytes);
+    partial = 0;
+    n_new = 0;
+    n_decode = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t  from;
+
+        from = i < n / 2 ? lens[i] - 1 : 0;
+
+        if (i < n / 2) {
+            add_decode(&f, i, from, i % 3, &partial);
+            n_decode = f.n_items;
+
+        } else {
+            for (uint32_t pos = 0; pos < lens[i]; pos += 32) {
+                add_prefill(&f, i, pos,
+                            lens[i] - pos < 32 ? lens[i] - pos : 32);
+            }
+        }
+
+        rows = lens[i] - from;
+        memcpy(f.want + (f.seqs[i].row + from) * width,
+               f.o + (f.seqs[i].row + from) * width, rows * width * 2);
+
+        for (uint32_t pos = from; pos < lens[i]; pos++) {
+            for (uint32_t head = 0; head < 2 * f.n_kv; head++) {
+                fresh[n_new++] = cache_at(&f, &f.seqs[i], pos, head / 2,
+                                          head % 2) / HYMT_HEAD_DIM;
+            }
+        }
+    }
 
     n_q = f.d_o.bytes / 2;
-    cuda(cudaMalloc(&q, n_q * 2));
+    n_cache = 0;
 
-    /* decode items of the two first, prefill items of the two others */
-
-    partial = 0;
-
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t pos = 0; pos < lens[i]; pos++) {
-            add_decode(&f, i, pos, pos % 3, &partial);
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        n_cache += (lens[i] + HYMT_KV_PAGE - 1) / HYMT_KV_PAGE;
     }
+
+    n_cache = (n_cache + 7) * f.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+
+    q = (hymt_bf16_t *) device_copy(f.q, n_q * 2);
+    cache = (hymt_bf16_t *) device_copy(f.cache, n_cache * 2);
+    d_fresh = (uint32_t *) device_copy(fresh, n_new * 4);
+
+    cuda(cudaMalloc(&spoilt, n_cache * 2));
+    cuda(cudaMemset(spoilt, 0xff, n_cache * 2));
 
     fixture_upload(&f);
-    fixture_args(&f, &args, f.n_items);
+    fixture_args(&f, &args, n_decode);
+    cuda(cudaMemcpy(f.d_n_items, &n_decode, 4, cudaMemcpyHostToDevice));
 
-    hymt_attention_args_t  prompt = args;
-    uint32_t               n_prompt = 0;
+    prompt = args;
+    prompt.grid = f.n_items - n_decode;
 
-    for (uint32_t i = 2; i < 4; i++) {
-        for (uint32_t pos = 0; pos < lens[i]; pos += 32) {
-            add_prefill(&f, i, pos, lens[i] - pos < 32 ? lens[i] - pos : 32);
-            n_prompt++;
-        }
-    }
+    d_items = (hymt_attention_item_t *)
+              device_copy(f.items + n_decode, prompt.grid * sizeof(*d_items));
+    d_n = (uint32_t *) device_copy(&prompt.grid, 4);
 
-    cuda(cudaMalloc((void **) &prompt.items, n_prompt * sizeof(*f.items)));
-    cuda(cudaMalloc((void **) &prompt.n_items, 4));
-    cuda(cudaMemcpy((void *) prompt.items, f.items + f.n_items - n_prompt,
-                    n_prompt * sizeof(*f.items), cudaMemcpyHostToDevice));
-    cuda(cudaMemcpy((void *) prompt.n_items, &n_prompt, 4,
-                    cudaMemcpyHostToDevice));
-
-    prompt.grid = n_prompt;
+    prompt.items = d_items;
+    prompt.n_items = d_n;
     prompt.q = args.q = q;
+    prompt.cache = args.cache = cache;
 
-    d = dev;
     cuda(cudaStreamBeginCapture(dev.stream, cudaStreamCaptureModeThreadLocal));
 
     for (int i = 0; i < 8; i++) {
-        cuda(hymt_launch(k_copy, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
-                         q, (const hymt_bf16_t *) f.d_q, n_q));
-        cuda(hymt_cuda_attention_decode(&d, &args, dev.stream));
-        cuda(hymt_cuda_attention_prefill(&d, &prompt, dev.stream));
-
-        if (i < 7) {
-            cuda(hymt_launch(k_copy, dim3(132), dim3(256), 0, dev.stream,
-                             dev.pdl, q, (const hymt_bf16_t *) f.d_o.p, n_q));
-        }
+        cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
+                         q, f.d_q, n_q, cache, f.d_cache, d_fresh, n_new));
+        cuda(hymt_cuda_attention_decode(&dev, &args, dev.stream));
+        cuda(hymt_cuda_attention_prefill(&dev, &prompt, dev.stream));
+        cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
+                         q, spoilt, n_q < n_cache ? n_q : n_cache, cache,
+                         spoilt, d_fresh, n_new));
     }
 
     cuda(cudaStreamEndCapture(dev.stream, &graph));
@@ -950,9 +1014,8 @@ test_graph(void)
 
     bad = 0;
 
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < (small ? 2 : 20); i++) {
         poison(&f);
-        cuda(cudaMemset(q, 0xff, n_q * 2));
         cuda(cudaGraphLaunch(exec, dev.stream));
         download(&f);
         bad += differing(&f);
@@ -964,8 +1027,12 @@ test_graph(void)
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
     cudaFree(q);
-    cudaFree((void *) prompt.items);
-    cudaFree((void *) prompt.n_items);
+    cudaFree(cache);
+    cudaFree(spoilt);
+    cudaFree(d_fresh);
+    cudaFree(d_items);
+    cudaFree(d_n);
+    free(fresh);
     fixture_free(&f);
 }
 
