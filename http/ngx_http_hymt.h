@@ -696,6 +696,15 @@ void ngx_http_hymt_acquit(ngx_http_hymt_job_t *job);
 
 ngx_int_t ngx_http_hymt_choose_worker(ngx_http_hymt_main_conf_t *hmcf);
 void ngx_http_hymt_stop_listening(ngx_cycle_t *cycle);
+
+/*
+ * Stops an engine: NGX_OK; NGX_AGAIN: not within so many ms (0: whenever it
+ * is), it is left to the end of the process, which then is one that waits for
+ * nobody.
+ */
+ngx_int_t ngx_http_hymt_stop_host(hymt_host_t *host, ngx_msec_t limit);
+void ngx_http_hymt_abandon(void);
+
 ngx_msec_t ngx_http_hymt_backoff(ngx_http_hymt_roster_t *roster,
     ngx_log_t *log);
 ngx_msec_t ngx_http_hymt_backing_off(ngx_http_hymt_main_conf_t *hmcf);

@@ -63,7 +63,8 @@ typedef struct {
     /* worker 0: its engines are looked at */
     ngx_event_t                      watch;
     hymt_host_info_t                 seen[NGX_HTTP_HYMT_MAX_MODELS];
-    unsigned                         stuck[NGX_HTTP_HYMT_MAX_MODELS];
+    ngx_uint_t                       stuck[NGX_HTTP_HYMT_MAX_MODELS];
+    unsigned                         abandoned:1;  /* some of them */
 
     /* time between two returns to the kernel */
     ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
@@ -87,6 +88,8 @@ static ngx_connection_t *ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd);
 static void ngx_http_hymt_start_hosts(ngx_event_t *ev);
 static void ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model, ngx_cycle_t *cycle);
+static void ngx_http_hymt_stop(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_bell(ngx_event_t *ev);
 static void ngx_http_hymt_drain_event(ngx_event_t *ev);
 static void ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt);
@@ -110,6 +113,10 @@ static ngx_uint_t ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt,
     ngx_uint_t lane);
 static void ngx_http_hymt_watch(ngx_event_t *ev);
 static void ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+static ngx_uint_t ngx_http_hymt_hopeless(ngx_http_hymt_runtime_t *rt,
+    ngx_uint_t i);
+static void ngx_http_hymt_give_up(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
 static ngx_int_t ngx_http_hymt_process_events(ngx_cycle_t *cycle,
     ngx_msec_t timer, ngx_uint_t flags);
@@ -377,6 +384,12 @@ static void
 ngx_http_hymt_unmap(void *data)
 {
     ngx_http_hymt_mapping_t *mapping = data;
+
+    /* threads that nobody could stop may be at it */
+
+    if (ngx_http_hymt_runtime != NULL && ngx_http_hymt_runtime->abandoned) {
+        return;
+    }
 
     if (munmap(mapping->mem, mapping->size) == -1) {
         ngx_log_error(NGX_LOG_ALERT, mapping->log, ngx_errno,
@@ -702,8 +715,7 @@ ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
 
         if (rt->hosts[i] != NULL) {
             ngx_http_hymt_log_host(rt, models[i]);
-            hymt_host_stop(rt->hosts[i]);
-            rt->hosts[i] = NULL;
+            ngx_http_hymt_stop(rt, models[i]);
 
             ngx_http_hymt_fold(models[i], &rt->seen[i]);
         }
@@ -711,6 +723,31 @@ ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
 
     rt->conf->counters->buffers[rt->lane] = 0;
     rt->conf->roster->pid[rt->lane] = 0;
+}
+
+
+static void
+ngx_http_hymt_stop(ngx_http_hymt_runtime_t *rt, ngx_http_hymt_model_t *model)
+{
+    ngx_uint_t  i;
+
+    i = model->index;
+
+    if (ngx_http_hymt_hopeless(rt, i)) {
+        ngx_http_hymt_abandon();
+        rt->abandoned = 1;
+
+    } else if (ngx_http_hymt_stop_host(rt->hosts[i], rt->conf->watchdog)
+               != NGX_OK)
+    {
+        ngx_log_error(NGX_LOG_ERR, rt->cycle->log, 0,
+                      "hymt \"%V\": the engine does not stop: this worker ends"
+                      " without waiting for it", &model->name);
+
+        rt->abandoned = 1;
+    }
+
+    rt->hosts[i] = NULL;
 }
 
 
@@ -817,7 +854,7 @@ ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
 
     client = ngx_http_hymt_runtime->clients[job->call->model->index];
 
-    if (client == NULL) {
+    if (client == NULL || ngx_http_hymt_runtime->recycle) {
         return NGX_ERROR;
     }
 
@@ -1333,7 +1370,10 @@ ngx_http_hymt_watch(ngx_event_t *ev)
 }
 
 
-/* Says once that an engine is stuck, and that it is not any more. */
+/*
+ * Says once that an engine is stuck, and that it is not any more; one that stays
+ * so for as long again is given up.
+ */
 static void
 ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model)
@@ -1348,11 +1388,21 @@ ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
 
     stuck = ngx_http_hymt_stuck(rt->conf, info);
 
-    if (stuck == rt->stuck[i]) {
+    if (!stuck && !rt->stuck[i]) {
         return;
     }
 
-    rt->stuck[i] = stuck;
+    /* looks, not time: what stopped the whole process is no fault of it */
+
+    rt->stuck[i] = stuck ? rt->stuck[i] + 1 : 0;
+
+    if (rt->stuck[i] > 1) {
+        if (ngx_http_hymt_hopeless(rt, i)) {
+            ngx_http_hymt_give_up(rt, model);
+        }
+
+        return;
+    }
 
     if (!stuck) {
         ngx_log_error(NGX_LOG_NOTICE, rt->cycle->log, 0,
@@ -1366,6 +1416,39 @@ ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
                   " longest one of %uL ms", &model->name, info->running,
                   info->waiting, rt->conf->watchdog,
                   info->step_max_ns / 1000000);
+}
+
+
+static ngx_uint_t
+ngx_http_hymt_hopeless(ngx_http_hymt_runtime_t *rt, ngx_uint_t i)
+{
+    return rt->stuck[i] > 1
+           && (rt->stuck[i] - 1) * NGX_HTTP_HYMT_WATCH >= rt->conf->watchdog;
+}
+
+
+/*
+ * As with an engine that has failed, but this one can't be asked to give back
+ * what it has: the other workers take it for lost when they see the next one.
+ */
+static void
+ngx_http_hymt_give_up(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model)
+{
+    if (rt->recycle || ngx_process != NGX_PROCESS_WORKER) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, rt->cycle->log, 0,
+                  "hymt \"%V\": the engine does not go on: this worker leaves"
+                  " it and another one takes its place", &model->name);
+
+    rt->recycle = 1;
+    rt->conf->roster->failed = 1;
+
+    ngx_http_hymt_orphans(rt);
+
+    ngx_quit = 1;
 }
 
 

@@ -17,6 +17,8 @@
 
 #include "ngx_http_hymt.h"
 
+#include <pthread.h>
+
 
 /* an engine that was ready for so long has not failed in a row, ms */
 #define NGX_HTTP_HYMT_HEALTHY      60000
@@ -25,6 +27,8 @@
 
 
 static ngx_listening_t *ngx_http_hymt_reuseport(ngx_cycle_t *cycle);
+static void *ngx_http_hymt_stop_thread(void *data);
+static void ngx_http_hymt_end(void);
 
 
 /* In the master, for a new cycle: NGX_OK, or NGX_ERROR to refuse it. */
@@ -136,6 +140,69 @@ ngx_http_hymt_stop_listening(ngx_cycle_t *cycle)
         c->fd = (ngx_socket_t) -1;
         ls[i].connection = NULL;
     }
+}
+
+
+/*
+ * An engine whose thread is stuck, in a driver say, can't be joined, and a
+ * worker that is to leave must not wait for it.
+ */
+ngx_int_t
+ngx_http_hymt_stop_host(hymt_host_t *host, ngx_msec_t limit)
+{
+    pthread_t        tid;
+    struct timespec  end;
+
+    if (limit == 0
+        || pthread_create(&tid, NULL, ngx_http_hymt_stop_thread, host) != 0)
+    {
+        hymt_host_stop(host);
+        return NGX_OK;
+    }
+
+    (void) clock_gettime(CLOCK_REALTIME, &end);
+
+    end.tv_sec += limit / 1000;
+    end.tv_nsec += limit % 1000 * 1000000;
+
+    if (end.tv_nsec >= 1000000000) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000;
+    }
+
+    if (pthread_timedjoin_np(tid, NULL, &end) != 0) {
+        ngx_http_hymt_abandon();
+        return NGX_AGAIN;
+    }
+
+    return NGX_OK;
+}
+
+
+static void *
+ngx_http_hymt_stop_thread(void *data)
+{
+    hymt_host_stop(data);
+
+    return NULL;
+}
+
+
+/*
+ * NGINX ends a worker with exit(), whose handlers go backwards: this one comes
+ * before those of libraries that would wait for the engine's device.
+ */
+void
+ngx_http_hymt_abandon(void)
+{
+    (void) atexit(ngx_http_hymt_end);
+}
+
+
+static void
+ngx_http_hymt_end(void)
+{
+    _exit(0);
 }
 
 
