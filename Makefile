@@ -50,7 +50,8 @@ TOOL_OBJS := $(TOOL_SRCS:%.c=$(BUILD)/obj/%.o)
 UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
 BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%, \
-               $(filter-out bench/cuda_%,$(wildcard bench/*.c)))
+               $(filter-out bench/cuda_%,$(wildcard bench/*.c))) \
+             $(BUILD)/bench/http-load
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
 FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
@@ -298,6 +299,10 @@ bench: $(BENCH)
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -Ikernels/cpu $< $(BUILD)/libhymt.a $(LIBS) -o $@
+
+$(BUILD)/bench/http-load: $(wildcard bench/http-load/*) $(BUILD)/libhymt.a
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(filter %.c,$^) $(BUILD)/libhymt.a $(LIBS) -o $@
 
 fuzz: $(FUZZ)
 

@@ -299,7 +299,7 @@ main() {
     configure
     start
 
-    echo "$(reason)"
+    reason
     table
     [ "$LONG" = 0 ] || mixed
 
