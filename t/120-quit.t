@@ -117,12 +117,26 @@ sub work {
         $s->get('/status')->{json}{models}[0]{queue}{running} > 0
     }), 'TERM: work is running');
 
-    my $took = $s->stop('TERM', 5);
+    # a second of a machine that has nothing else to do
 
-    ok(defined $took && $took < 1.0,
-       'TERM: gone within a second (' . ($took // 'never') . ' s)');
-    is(scalar(grep { /exited on signal 9/ } split /\n/, $s->log()), 0,
-       'TERM: nobody had to be killed');
+    my $slow = Hymt::Process::slowness();
+    my $took = $s->stop('TERM', 5 * $slow);
+    my $after = Hymt::Process::slowness();
+
+    $slow = $after if $after > $slow;
+
+    ok(defined $took && $took < 1.0 * $slow,
+       sprintf 'TERM: gone within a second (%s s, slowness %.1f)',
+               $took // 'never', $slow);
+
+    # NGINX's master kills after a second and a half, be the machine as it may
+
+    SKIP: {
+        skip('the machine is busy', 1) if $slow > 3;
+        is(scalar(grep { /exited on signal 9/ } split /\n/, $s->log()), 0,
+           'TERM: nobody had to be killed');
+    }
+
     is(scalar($s->alerts()), 0, 'TERM: no alert');
 }
 
@@ -138,7 +152,7 @@ sub work {
 
     my $took = $s->stop('QUIT', 10);
 
-    ok(defined $took && $took < 3,
+    ok(defined $took && $took < 3 * Hymt::Process::slowness(),
        'shutdown timeout: it cuts (' . ($took // 'never') . ' s)');
     is(scalar($s->alerts()), 0, 'shutdown timeout: no alert');
 }

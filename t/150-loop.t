@@ -63,12 +63,15 @@ for my $bucket (@{$loop->{turns}}) {
 note("$all turns, $slow over 1 ms, longest $loop->{max_us} us");
 
 cmp_ok($all, '>', 300, 'turns were measured');
+
 # of few turns, one or two that another program's cache misses made slow are no
-# verdict; of very many, as in the long form, they don't count
+# verdict, nor some more on a machine that is busy all the while; of very many, as
+# in the long form, they don't count
 
 my $allowed = $all / 1000;
 
 $allowed = 4 if !$ENV{HYMT_LONG} && $allowed < 4;
+$allowed *= Hymt::Process::slowness();
 
 cmp_ok($slow, '<=', $allowed, '99.9 % of the turns took at most 1 ms');
 

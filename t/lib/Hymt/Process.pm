@@ -16,7 +16,7 @@ use warnings;
 
 use POSIX qw(WNOHANG);
 use Scalar::Util qw(weaken);
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(clock_gettime sleep time CLOCK_PROCESS_CPUTIME_ID);
 
 my %running;
 
@@ -274,6 +274,24 @@ sub slurp {
     my $text = <$in>;
 
     return defined $text ? $text : '';
+}
+
+
+# How much longer than alone a process takes now that others want the processors
+# too: 1 on a machine at rest, at most 10.  What must happen within a time of its
+# own may take so many times as long.
+sub slowness {
+    my $began = time();
+    my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
+    my $spent;
+
+    do {
+        $spent = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $cpu;
+    } while ($spent < 0.04);
+
+    my $slow = (time() - $began) / $spent;
+
+    return $slow < 1 ? 1 : $slow > 10 ? 10 : $slow;
 }
 
 

@@ -366,12 +366,21 @@ sub reload {
 sub wait_until {
     my ($self, $limit, $code) = @_;
 
-    my $end = time() + $limit * $SLOW;
+    my $began = time();
+    my $end = $began + $limit * $SLOW;
+    my $busy;
 
     for (;;) {
         my $value = $code->();
 
-        return $value if $value || time() > $end;
+        return $value if $value;
+
+        if (time() > $end) {
+            return $value if $busy++;
+
+            $end = $began + $limit * $SLOW * Hymt::Process::slowness();
+        }
+
         sleep(0.02);
     }
 }
