@@ -30,11 +30,12 @@ commands
   stop           stops the NGINX that demo has started and removes its files
   test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
                  address and undefined-behaviour sanitizers, then t/*.t
-  test-all       lint, test in its long forms (HYMT_LONG=1), the unit tests
-                 plain and built by clang, fuzz, briefly, and under valgrind the
-                 tests made of blocks and of aborts: more than an hour
+  test-all       lint, test in its long forms (HYMT_LONG=1), unit, test-clang,
+                 fuzz, briefly, test-asan, test-valgrind: more than an hour
   test-asan      the tests of the module with the module built with address and
                  undefined-behaviour sanitizers, in the NGINX there is
+  test-clang     the unit tests, built by clang, without sanitizers
+  test-valgrind  NGINX under valgrind: clients that leave, bad input
   unit           the unit tests alone, without sanitizers
   lint           tools/check-style, cppcheck
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
@@ -744,22 +745,59 @@ unit() {
 }
 
 
+# Each part to its end, whatever the one before said; then what has failed.
 test_all() {
+    local part began rc=0 report=()
+
     need_proc
     provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
 
-    lint
+    for part in lint 'test (long)' unit clang fuzz test-asan test-valgrind; do
+        echo "build.sh: ---- $part ----"
+        began=$SECONDS
 
-    HYMT_LONG=1 test_
-    unit
+        if (test_all_part "$part"); then
+            report+=("passed  $((SECONDS - began)) s  $part")
+        else
+            report+=("FAILED  $((SECONDS - began)) s  $part")
+            rc=1
+        fi
+    done
 
+    printf '%s\n' "${report[@]}"
+
+    return $rc
+}
+
+
+# In a shell of its own, since "set -e" says nothing within an "if".
+test_all_part() {
+    case $1 in
+        'test (long)')  HYMT_LONG=1 ./build.sh test ;;
+        clang)          ./build.sh test-clang ;;
+        fuzz)           ./build.sh fuzz 20 ;;
+        *)              ./build.sh "$1" ;;
+    esac
+}
+
+
+test_clang() {
+    need perl clang
     build BUILD=build/clang CC=clang lib hymt unit
     prove_ $(unit_programs build/clang/unit)
+}
 
-    fuzz 20
 
-    TEST_NGINX_USE_VALGRIND=1 prove_ t/130-abort.t \
-        $(grep -l 'use Test::Nginx::Socket' t/*.t)
+# Clients that leave at any moment, and every form of bad input: what frees
+# memory early.  Under valgrind a token takes fifty times as long, so nothing
+# more; test-asan covers the rest.
+test_valgrind() {
+    need_proc
+    provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" valgrind
+    check_nginx
+    build all
+
+    TEST_NGINX_USE_VALGRIND=1 prove_ t/130-abort.t t/030-errors.t
 }
 
 
@@ -838,22 +876,24 @@ check_arguments() {
 check_arguments "$@"
 
 case "${1:-}" in
-    '')        build all; list_products ;;
-    demo)      demo ;;
-    stop)      stop ;;
-    test)      test_ ;;
-    test-asan) test_asan ;;
-    test-now)  test_now ;;
-    test-all)  test_all ;;
-    unit)      unit ;;
-    lint)      lint ;;
-    fuzz)      fuzz "${2:-}" ;;
-    install)   install_ ;;
-    deps)      deps ;;
-    clean)     clean ;;
-    -h|--help) usage ;;
-    -*)        wrong "unknown option \"$1\"" ;;
-    *=*)       wrong "\"$1\" is no command: it goes before, as in" \
-                     "$1 ./build.sh" ;;
-    *)         wrong "unknown command \"$1\"" ;;
+    '')             build all; list_products ;;
+    demo)           demo ;;
+    stop)           stop ;;
+    test)           test_ ;;
+    test-now)       test_now ;;
+    test-all)       test_all ;;
+    test-asan)      test_asan ;;
+    test-clang)     test_clang ;;
+    test-valgrind)  test_valgrind ;;
+    unit)           unit ;;
+    lint)           lint ;;
+    fuzz)           fuzz "${2:-}" ;;
+    install)        install_ ;;
+    deps)           deps ;;
+    clean)          clean ;;
+    -h|--help)      usage ;;
+    -*)             wrong "unknown option \"$1\"" ;;
+    *=*)            wrong "\"$1\" is no command: it goes before, as in" \
+                          "$1 ./build.sh" ;;
+    *)              wrong "unknown command \"$1\"" ;;
 esac
