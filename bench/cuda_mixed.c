@@ -41,7 +41,8 @@ typedef struct {
 } mixed_t;
 
 
-static hymt_status_t mixed_fill(mixed_t *m, hymt_error_t *err);
+static hymt_status_t mixed_fill(mixed_t *m, uint32_t length,
+    hymt_error_t *err);
 static hymt_status_t mixed_run(mixed_t *m, const mixed_case_t *c,
     uint32_t steps, hymt_error_t *err);
 static void mixed_seq(mixed_t *m, uint32_t i, uint32_t rows, uint32_t pos,
@@ -113,11 +114,6 @@ main(int argc, char **argv)
     printf("decode    at  prompts  of    rows   device ms   host ms"
            "  us a row\n");
 
-    if (mixed_fill(&m, &err) != HYMT_OK) {
-        fprintf(stderr, "cuda_mixed: %s\n", err.text);
-        return 1;
-    }
-
     if (argc > 2) {
         one.decode = (uint32_t) atoi(argv[2]);
         one.pos = (uint32_t) atoi(argv[3]);
@@ -132,13 +128,19 @@ main(int argc, char **argv)
             return 2;
         }
 
-        if (mixed_run(&m, &one, argc > 6 ? (uint32_t) atoi(argv[6])
-                                         : MIXED_STEPS, &err)
-            != HYMT_OK)
+        if (mixed_fill(&m, one.pos + 1, &err) != HYMT_OK
+            || mixed_run(&m, &one, argc > 6 ? (uint32_t) atoi(argv[6])
+                                            : MIXED_STEPS, &err)
+               != HYMT_OK)
         {
             fprintf(stderr, "cuda_mixed: %s\n", err.text);
             return 1;
         }
+    }
+
+    if (argc == 2 && mixed_fill(&m, MIXED_CONTEXT, &err) != HYMT_OK) {
+        fprintf(stderr, "cuda_mixed: %s\n", err.text);
+        return 1;
     }
 
     for (i = 0; argc == 2 && i < hymt_nelts(mixed_cases); i++) {
@@ -155,11 +157,11 @@ main(int argc, char **argv)
 }
 
 
-/* KV of every position that is read later: random tokens. */
+/* KV of every slot's first positions, which are read later: random tokens. */
 static hymt_status_t
-mixed_fill(mixed_t *m, hymt_error_t *err)
+mixed_fill(mixed_t *m, uint32_t length, hymt_error_t *err)
 {
-    uint32_t         i, n;
+    uint32_t         i, n, at_once;
     hymt_batch_t     batch;
     hymt_sampling_t  sampling;
     uint32_t         out[MIXED_BATCH];
@@ -180,10 +182,12 @@ mixed_fill(mixed_t *m, hymt_error_t *err)
         m->ops->slot_begin(m->b, i, &sampling, m->tokens, 1);
     }
 
-    for (i = 0; i < MIXED_BATCH; i += 4) {
+    at_once = 2048 / length;
 
-        for (n = 0; n < 4; n++) {
-            mixed_seq(m, n, MIXED_CONTEXT, 0, 0);
+    for (i = 0; i < MIXED_BATCH; i += at_once) {
+
+        for (n = 0; n < at_once && i + n < MIXED_BATCH; n++) {
+            mixed_seq(m, n, length, 0, 0);
             m->seqs[n].slot = i + n;
             m->seqs[n].blocks = m->blocks + (i + n) * MIXED_CONTEXT
                                             / HYMT_KV_BLOCK;
@@ -191,8 +195,8 @@ mixed_fill(mixed_t *m, hymt_error_t *err)
 
         memset(&batch, 0, sizeof(batch));
         batch.seqs = m->seqs;
-        batch.n_seqs = 4;
-        batch.n_rows = 4 * MIXED_CONTEXT;
+        batch.n_seqs = n;
+        batch.n_rows = n * length;
 
         if (m->ops->launch(m->b, &batch, err) != HYMT_OK
             || m->ops->collect(m->b, out, err) != HYMT_OK)
