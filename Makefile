@@ -180,7 +180,8 @@ $(CUDA_DIR)/map: Makefile
 
 # put in place by a rename, as the module is
 $(BUILD)/hymt_cuda.so: $(CUDA_OBJS) $(CUDA_DIR)/map
-	$(CC) -shared $(CUDA_OBJS) $(CUDA_LIBS) -o $@.new \
+	$(CXX) -shared -static-libstdc++ -static-libgcc $(CUDA_OBJS) \
+	    $(CUDA_LIBS) -o $@.new \
 	    -Wl,--version-script=$(CUDA_DIR)/map -Wl,--exclude-libs,ALL \
 	    -Wl,--gc-sections -Wl,--no-undefined -Wl,-z,relro -Wl,-z,now \
 	    -Wl,-z,nodelete
@@ -213,11 +214,12 @@ $(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a
 $(GPU_C): $(BUILD)/gpu/%: t/gpu/%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -Ikernels/cpu -It/unit -MMD -MF $@.d -MP $< \
-	    $(BUILD)/libhymt.a $(LIBS) -o $@
+	    -Wl,--as-needed $(BUILD)/libhymt.a $(LIBS) -o $@
 
 $(BUILD)/gpu/cuda_%: bench/cuda_%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -Ikernels/cpu -It/unit $< $(BUILD)/libhymt.a $(LIBS) -o $@
+	$(CC) $(FLAGS) -Ikernels/cpu -It/unit $< -Wl,--as-needed \
+	    $(BUILD)/libhymt.a $(LIBS) -o $@
 
 # The module: NGINX's own build, run in a folder of links to its tree, so that
 # the tree stays as it is and no path of ours meets configure's quoting.
