@@ -6,10 +6,14 @@
  *
  * With the model in fp32 as the truth: our distance, ||ours - fp32|| / ||fp32||
  * over all positions, is at most 1.2 times that of the model in bf16.  And
- * teacher-forced, position by position: where the greatest logit is another
- * one than the truth's, the truth's two greatest lie within one bf16 unit in
- * the last place, and there are no more than 1 % of such positions, or where
- * the model is random and ties are frequent, no more than bf16 itself has.
+ * teacher-forced, position by position: positions whose greatest logit is
+ * another one than the truth's are at most 1 %, and none where the truth's two
+ * greatest are further apart than one bf16 unit in the last place.
+ *
+ * The two last bars are about what bf16 itself can keep: with them at the edge
+ * a fair coin would decide.  So what counts as too many is more than 1 % and
+ * more than two standard deviations (of a count, its square root) above what
+ * transformers in bf16 has on the same positions.  Both counts are printed.
  */
 
 #include "backend.h"
@@ -28,8 +32,8 @@ typedef struct {
     double    diff[2];           /* squares; ours, bf16's */
     double    ref;
     uint32_t  other[2];          /* positions with another greatest one */
-    uint32_t  untied;            /* of ours, where the truth is clear */
-    double    gap;               /* widest of those, in units */
+    uint32_t  untied[2];         /* of those, where the truth is clear */
+    double    gap[2];            /* widest of those, in units */
 } distance_t;
 
 
@@ -109,7 +113,7 @@ compare(const float *ours, const float *exact, const float *usual,
     uint32_t vocab, distance_t *d)
 {
     double    gap, x;
-    uint32_t  i, best[3], second;
+    uint32_t  i, j, best[3], second;
 
     for (i = 0, best[0] = best[1] = best[2] = 0; i < vocab; i++) {
         x = (double) ours[i] - exact[i];
@@ -129,16 +133,24 @@ compare(const float *ours, const float *exact, const float *usual,
         }
     }
 
-    d->positions++;
-    d->other[0] += best[0] != best[2];
-    d->other[1] += best[1] != best[2];
-
     gap = ((double) exact[best[2]] - exact[second]) / unit(exact[best[2]]);
+    d->positions++;
 
-    if (best[0] != best[2] && gap > 1) {
-        d->untied++;
-        d->gap = gap > d->gap ? gap : d->gap;
+    for (j = 0; j < 2; j++) {
+        if (best[j] != best[2]) {
+            d->other[j]++;
+            d->untied[j] += gap > 1;
+            d->gap[j] = gap > d->gap[j] ? gap : d->gap[j];
+        }
     }
+}
+
+
+/* The greatest count that is no worse than `usual`, by two deviations. */
+static uint32_t
+no_worse(uint32_t usual)
+{
+    return usual + (uint32_t) (2 * sqrt(usual) + 0.5);
 }
 
 
@@ -210,21 +222,25 @@ test_file(const hymt_backend_ops_t *ops, hymt_backend_t *b, uint32_t vocab,
 
     error[0] = sqrt(d.diff[0] / d.ref);
     error[1] = sqrt(d.diff[1] / d.ref);
-    limit = hymt_max(d.positions / 100, d.other[1]);
+    limit = hymt_max(d.positions / 100, no_worse(d.other[1]));
 
     printf("# %s: %" PRIu32 " positions; distance from fp32: ours %.3e,"
            " transformers in bf16 %.3e, ratio %.3f\n", name, d.positions,
            error[0], error[1], error[0] / error[1]);
-    printf("# greatest logit another one: ours %" PRIu32 ", bf16 %" PRIu32
-           "; ours beyond one unit %" PRIu32 ", widest %.2f units\n",
-           d.other[0], d.other[1], d.untied, d.gap);
+    printf("# greatest logit another one: ours %" PRIu32 " (%.2f %%), bf16 %"
+           PRIu32 " (%.2f %%); beyond one unit: ours %" PRIu32 ", bf16 %"
+           PRIu32 "; widest: ours %.2f units, bf16 %.2f\n", d.other[0],
+           100.0 * d.other[0] / d.positions, d.other[1],
+           100.0 * d.other[1] / d.positions, d.untied[0], d.untied[1],
+           d.gap[0], d.gap[1]);
 
     ok(error[0] <= RATIO * error[1], "%s: no further from fp32 than %.1f times"
        " bf16", name, RATIO);
     ok(d.other[0] <= limit, "%s: another greatest logit at %" PRIu32 " of %"
        PRIu32 " positions, at most %" PRIu32, name, d.other[0], d.positions,
        limit);
-    ok(d.untied == 0, "%s: only at ties", name);
+    ok(d.untied[0] <= no_worse(d.untied[1]), "%s: beyond one unit at %" PRIu32
+       ", at most %" PRIu32, name, d.untied[0], no_worse(d.untied[1]));
 }
 
 
