@@ -206,10 +206,12 @@ $(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a
 	$(NVCC) $(NVCC_FLAGS) -It/unit -It/gpu -Iengine -Ikernels/cpu \
 	    -Xlinker --gc-sections $< $(BUILD)/libhymt_cuda.a -o $@
 
-$(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a
+$(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a \
+    $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -It/unit -Iengine -Ikernels/cpu \
-	    -Xlinker --gc-sections $< $(BUILD)/libhymt_cuda.a -o $@
+	    -Xlinker --gc-sections,--as-needed $< $(BUILD)/libhymt_cuda.a \
+	    $(BUILD)/libhymt.a $(LIBS) -lcublasLt -o $@
 
 $(GPU_C): $(BUILD)/gpu/%: t/gpu/%.c $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
