@@ -248,8 +248,8 @@ hymt_cuda_embed(const hymt_cuda_t *dev, const hymt_embed_args_t *args,
     cudaStream_t stream)
 {
     return hymt_launch(k_embed_bf16, dim3(args->rows),
-                       dim3(hymt_row_threads(args->hidden)), 0, stream, dev->pdl,
-                       *args, 1.0f / (float) args->hidden);
+                       dim3(hymt_row_threads(args->hidden)), 0, stream,
+                       dev->pdl, *args, 1.0f / (float) args->hidden);
 }
 
 
@@ -258,8 +258,8 @@ hymt_cuda_add_norm(const hymt_cuda_t *dev, const hymt_norm_args_t *args,
     cudaStream_t stream)
 {
     return hymt_launch(k_add_norm_bf16, dim3(args->rows),
-                       dim3(hymt_row_threads(args->hidden)), 0, stream, dev->pdl,
-                       *args, 1.0f / (float) args->hidden);
+                       dim3(hymt_row_threads(args->hidden)), 0, stream,
+                       dev->pdl, *args, 1.0f / (float) args->hidden);
 }
 
 
