@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 #
-# What a hit of hymt_cache costs a worker, in CPU time, beside a POST of the same
-# body to `return 200`; see --help.
+# What a hit of hymt_cache costs a worker, in CPU time, beside a POST of the
+# same body to `return 200`; see --help.
 
 use strict;
 use warnings;
@@ -25,8 +25,9 @@ usage: bench/cache-hit.pl [--requests N] [--rounds N] [--limit RATIO]
 Starts NGINX with one worker that serves clients and the built-in model (or
 HYMT_MODEL), sends POSTs over one kept connection, and prints the worker's CPU
 time for each: to `return 200`, and to hymt_translate where hymt_cache has the
-answer.  Rounds of N requests ($o{requests}) alternate; the figures are medians of
-$o{rounds} rounds.  With --limit the exit status is 1 where the ratio is above it.
+answer.  Rounds of N requests ($o{requests}) alternate; the figures are medians
+of $o{rounds} rounds.  With --limit the exit status is 1 where the ratio for a
+sentence is above it.
 
 Needs ./build.sh first, and /proc.
 END
@@ -114,7 +115,9 @@ $s->stop();
 exit($o{limit} && $worst > $o{limit} ? 1 : 0);
 
 
-sub hits { return $s->get('/status')->{json}{models}[0]{translation_cache}{hits} }
+sub hits {
+    return $s->get('/status')->{json}{models}[0]{translation_cache}{hits};
+}
 
 sub median { return (sort { $a <=> $b } @_)[@_ / 2] }
 
@@ -149,7 +152,9 @@ sub once {
 
     syswrite($sock, $raw) == length $raw or die "write: $!\n";
 
-    until ($data =~ /Content-Length: (\d+).*?\r\n\r\n(.*)/s && length $2 >= $1) {
+    until ($data =~ /Content-Length: (\d+).*?\r\n\r\n(.*)/s
+           && length $2 >= $1)
+    {
         sysread($sock, $data, 65536, length $data) or die "closed: $data\n";
     }
 }

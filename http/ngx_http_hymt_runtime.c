@@ -1371,8 +1371,8 @@ ngx_http_hymt_watch(ngx_event_t *ev)
 
 
 /*
- * Says once that an engine is stuck, and that it is not any more; one that stays
- * so for as long again is given up.
+ * Says once that an engine is stuck, and that it is not any more; one that
+ * stays so for as long again is given up.
  */
 static void
 ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,

@@ -1,5 +1,6 @@
 # Reload: both generations work side by side, nothing fails, counters go on, the
-# old worker 0 leaves last; a broken configuration leaves the old one at work.
+# old worker 0 leaves last, memory is where it was; a broken configuration leaves
+# the old one at work.
 
 use strict;
 use warnings;
@@ -10,7 +11,7 @@ use Hymt::Server;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $RELOADS = $ENV{HYMT_LONG} ? 20 : 4;
+my $RELOADS = $ENV{HYMT_LONG} ? 50 : 5;
 
 my $CONF = <<'END';
 %%GLOBALS%%
@@ -44,6 +45,20 @@ my $want = $s->send($one)->{json}{translation};
 my $sent = 1;
 my $answered = 1;
 
+# KB of the master and its workers.
+sub memory {
+    my $kb = 0;
+
+    for my $pid ($s->master(), map { $_->{pid} } $s->children()) {
+        $kb += $1 if Hymt::Process::slurp("/proc/$pid/status")
+                     =~ /^VmRSS:\s+(\d+)/m;
+    }
+
+    return $kb;
+}
+
+my $memory;
+
 # a reload each time while requests of both kinds are on their way
 
 for my $i (1 .. $RELOADS) {
@@ -76,7 +91,15 @@ for my $i (1 .. $RELOADS) {
         my @now = grep { $_->{title} =~ /worker process/ } $s->children();
         return @now == 2 && !grep { $old{$_->{pid}} } @now;
     }), "reload $i: the old workers have gone");
+
+    # the first one shows what a generation under that load takes
+
+    $memory ||= memory();
 }
+
+my $grown = memory() - $memory;
+
+cmp_ok($grown, '<', 24 * 1024, "memory is where it was ($grown KB more)");
 
 is($answered, $sent, 'every request was answered with 200');
 

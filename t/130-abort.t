@@ -8,13 +8,14 @@ use lib 't/lib';
 
 use Hymt::Server;
 use IO::Socket;
+use JSON::PP;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 # under valgrind a text takes seconds
 
 my $slow = $ENV{TEST_NGINX_USE_VALGRIND};
-my $N = $slow ? 30 : $ENV{HYMT_LONG} ? 2000 : 150;
+my $N = $slow ? 30 : $ENV{HYMT_LONG} ? 10000 : 200;
 
 my $s = Hymt::Server->new(timeout => 60, conf => <<'END');
 %%GLOBALS%%
@@ -121,10 +122,16 @@ ok($s->wait_until(20, sub {
 
 srand(7);
 
-for my $i (1 .. $N) {
-    my $sock = $s->open($i % 3 ? $s->http_json('/translate', $one) : $long);
+my $stream = $s->http_json('/translate', {
+    text => 'Open the file and close it again. Then open the next one.',
+    tgt_lang => 'de', stream => JSON::PP::true,
+});
 
-    sleep(rand(0.01));
+for my $i (1 .. $N) {
+    my $sock = $s->open($i % 3 == 0 ? $long : $i % 3 == 1 ? $stream
+                        : $s->http_json('/translate', $one));
+
+    sleep(rand($i % 5 ? 0.01 : 0.1));
     close $sock;
 }
 

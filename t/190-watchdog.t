@@ -1,6 +1,6 @@
 # An engine that hangs for good: its worker leaves without it, another one takes
-# its place, requests of the other workers are answered by that; a worker that is
-# to leave does not wait for it either.
+# its place, requests of the other workers are answered by that; a worker that
+# is to leave does not wait for it either.
 
 use strict;
 use warnings;

@@ -123,11 +123,15 @@ sub own_model {
 
 # ---- configuration ----
 
-# Writes a configuration, for start() or reload().
+# Writes a configuration, for start() or reload(); at once, should NGINX be
+# reading the one before.
 sub write_conf {
     my ($self, $conf) = @_;
 
-    $self->write_file('nginx.conf', $self->expand($conf));
+    $self->write_file('nginx.conf.new', $self->expand($conf));
+
+    rename "$self->{dir}/nginx.conf.new", "$self->{dir}/nginx.conf"
+        or die "nginx.conf: $!\n";
 }
 
 
