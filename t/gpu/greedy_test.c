@@ -1,0 +1,315 @@
+/*
+ * greedy_test.c - 500 held-out sentences through the engine, greedily, on the
+ * CUDA backend and on the CPU's: few translations differ, and each first where
+ * the CPU's logits of the two tokens are as good as equal.
+ *
+ * 300 sentences of models/demo/golden into the language they are there with,
+ * and the first 200 of them into another one.
+ */
+
+#include "backend_fixture.h"
+#include "engine.h"
+#include "prompt.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+
+#define DEMO    "models/demo"
+#define GREEDY  DEMO "/golden/greedy.tsv"
+
+#define TEXTS   500
+#define PROMPT  224
+#define CAP     160
+#define MOST    12            /* per cent that may differ */
+
+
+typedef struct {
+    hymt_seq_t  s;            /* first: poll() gives these */
+    uint32_t    prompt[PROMPT];
+    uint32_t    out[CAP];
+} text_t;
+
+
+static text_t             texts[2][TEXTS];
+static uint32_t           n_texts;
+static hymt_tokenizer_t  *tok;
+static hymt_encoder_t    *enc;
+static hymt_prompter_t   *prompter;
+
+
+static void
+add_text(int src, int tgt, const char *source)
+{
+    size_t                 n, n_text;
+    uint32_t               i;
+    text_t                *t;
+    hymt_prompt_request_t  r;
+
+    memset(&r, 0, sizeof(r));
+    r.src = src;
+    r.tgt = tgt;
+    r.text = source;
+    r.len = strlen(source);
+
+    for (i = 0; i < 2; i++) {
+        t = &texts[i][n_texts];
+
+        if (hymt_prompt_build(prompter, enc, &r, t->prompt, PROMPT, &n,
+                              &n_text, &err) != HYMT_OK)
+        {
+            die(source);
+        }
+
+        t->s.prompt = t->prompt;
+        t->s.n_prompt = (uint32_t) n;
+        t->s.max_new = CAP;
+        t->s.out = t->out;
+        t->s.sampling.top_p = 1;
+        t->s.sampling.repetition_penalty = 1;
+        t->s.stop = hymt_prompter_stops(prompter, &t->s.n_stop);
+    }
+
+    n_texts++;
+}
+
+
+/* The language after `tgt` that is not `src`. */
+static int
+other_language(int src, int tgt)
+{
+    uint32_t  i, j;
+    int       lang[5];
+
+    static const char *const  names[] = { "en", "zh", "fr", "de", "es" };
+
+    for (i = 0, j = 0; i < hymt_nelts(names); i++) {
+        lang[i] = hymt_lang_find(names[i], strlen(names[i]));
+        j = lang[i] == tgt ? i + 1 : j;
+    }
+
+    j %= hymt_nelts(names);
+
+    return lang[j] == src ? lang[(j + 1) % hymt_nelts(names)] : lang[j];
+}
+
+
+/* The file's first columns are the languages and the source. */
+static void
+read_texts(void)
+{
+    FILE                  *f;
+    bool                   guessed, more;
+    char                  *line, *rest, *source;
+    size_t                 cap;
+    int                    src, tgt;
+    hymt_config_t          config;
+    hymt_prompt_params_t   p;
+
+    memset(&p, 0, sizeof(p));
+
+    if (hymt_config_read(DEMO, &config, &err) != HYMT_OK
+        || hymt_tokenizer_load(DEMO, &tok, &err) != HYMT_OK
+        || hymt_encoder_create(tok, &enc, &err) != HYMT_OK
+        || hymt_prompt_detect(DEMO, &config, &p, &guessed, &err) != HYMT_OK
+        || hymt_prompter_create(tok, &config, &p, &prompter, &err) != HYMT_OK)
+    {
+        die(DEMO);
+    }
+
+    line = NULL;
+    cap = 0;
+
+    for (more = false; n_texts < TEXTS; more = true) {
+        f = fopen(GREEDY, "r");
+
+        if (f == NULL || getline(&line, &cap, f) == -1
+            || strncmp(line, "src_lang\ttgt_lang\tsource\t", 25) != 0)
+        {
+            hymt_fail(&err, "not there, or other columns");
+            die(GREEDY);
+        }
+
+        while (n_texts < TEXTS && getline(&line, &cap, f) != -1) {
+            rest = line;
+            source = strsep(&rest, "\t");
+            src = hymt_lang_find(source, strlen(source));
+            source = strsep(&rest, "\t");
+            tgt = hymt_lang_find(source, strlen(source));
+            source = strsep(&rest, "\t");
+
+            add_text(src, more ? other_language(src, tgt) : tgt, source);
+        }
+
+        fclose(f);
+    }
+
+    free(line);
+}
+
+
+/* All texts at once; how long it took. */
+static double
+translate(const char *backend, text_t *list)
+{
+    uint32_t               i, done;
+    uint64_t               count, start;
+    hymt_seq_t            *s;
+    hymt_engine_t         *engine;
+    struct pollfd          fd;
+    hymt_engine_params_t   p;
+
+    memset(&p, 0, sizeof(p));
+    p.model = DEMO;
+    p.backend = backend;
+    p.max_batch = 64;
+    p.context = 512;
+    p.max_seqs = TEXTS;
+    p.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    if (hymt_engine_start(&p, &engine, &err) != HYMT_OK) {
+        die(backend);
+    }
+
+    fd.fd = p.news_fd;
+    fd.events = POLLIN;
+
+    while (hymt_engine_config(engine) == NULL) {
+        if (!hymt_engine_arm(engine)) {
+            (void) poll(&fd, 1, 100);
+        }
+
+        if (atomic_load(&hymt_engine_stats(engine)->state)
+            == HYMT_ENGINE_FAILED)
+        {
+            hymt_fail(&err, "%s", hymt_engine_reason(engine));
+            die(backend);
+        }
+    }
+
+    printf("# %s\n", hymt_engine_reason(engine));
+    start = hymt_now_ns();
+
+    for (i = 0; i < n_texts; i++) {
+        if (hymt_engine_submit(engine, &list[i].s, &err) != HYMT_OK) {
+            die("submit");
+        }
+    }
+
+    for (done = 0; done < n_texts; /* void */) {
+        s = hymt_engine_poll(engine);
+
+        if (s != NULL) {
+            done += atomic_load(&s->finish) != HYMT_FINISH_NONE;
+
+        } else if (!hymt_engine_arm(engine)) {
+            (void) poll(&fd, 1, 1000);
+
+            if (read(p.news_fd, &count, sizeof(count)) == -1) {
+                count = 0;
+            }
+        }
+    }
+
+    start = hymt_now_ns() - start;
+    hymt_engine_stop(engine);
+    close(p.news_fd);
+
+    return (double) start / 1e9;
+}
+
+
+/* What the CPU's token is ahead of the other one, in bf16 ulps of its logit. */
+static double
+margin(const hymt_model_t *model, const text_t *t, uint32_t at,
+    uint32_t cpu_token, uint32_t other)
+{
+    float           *logits, *row;
+    seq_t            s;
+    double           ulp;
+    uint32_t         rows, token;
+    hymt_backend_t  *b;
+
+    b = backend_open(&hymt_backend_cpu, model, NULL);
+    pool_reset();
+    seq_make(&s, 0, t->s.n_prompt + at, 0, 1, model->config.vocab);
+    memcpy(s.tokens, t->prompt, t->s.n_prompt * sizeof(uint32_t));
+    memcpy(s.tokens + t->s.n_prompt, t->out, at * sizeof(uint32_t));
+
+    rows = s.n;
+    logits = malloc((size_t) rows * model->config.vocab * sizeof(float));
+
+    if (step(&hymt_backend_cpu, b, &s, &rows, 1, logits, &token) != HYMT_OK) {
+        die("step");
+    }
+
+    row = logits + (size_t) (rows - 1) * model->config.vocab;
+    ulp = ldexp(1, ilogb((double) row[cpu_token]) - 7);
+    ulp = ((double) row[cpu_token] - row[other]) / ulp;
+
+    free(logits);
+    hymt_backend_cpu.destroy(b);
+
+    return ulp;
+}
+
+
+int
+main(int argc, char **argv)
+{
+    double         seconds[2], ulps, most;
+    uint32_t       i, j, n, differ, far;
+    text_t        *a, *b;
+    hymt_model_t  *model;
+
+    (void) argc;
+    (void) cuda_ops(argv[0]);
+
+    read_texts();
+
+    if (hymt_model_open(DEMO, &model, &err) != HYMT_OK) {
+        die(DEMO);
+    }
+
+    seconds[0] = translate("cpu", texts[0]);
+    seconds[1] = translate("cuda", texts[1]);
+
+    differ = 0;
+    far = 0;
+    most = 0;
+
+    for (i = 0; i < n_texts; i++) {
+        a = &texts[0][i];
+        b = &texts[1][i];
+        n = hymt_min(a->s.n_out, b->s.n_out);
+
+        for (j = 0; j < n && a->out[j] == b->out[j]; j++) { /* void */ }
+
+        if (j == n && a->s.n_out == b->s.n_out) {
+            continue;
+        }
+
+        differ++;
+
+        /* where one ends, the other goes on: the end is no token of `out` */
+
+        if (j == n) {
+            continue;
+        }
+
+        ulps = margin(model, a, j, a->out[j], b->out[j]);
+        most = hymt_max(most, ulps);
+        far += ulps > 1;
+    }
+
+    ok(differ * 100 <= n_texts * MOST, "%u of %u translations differ from the"
+       " CPU's: %.1f %%, at most %d %%", differ, n_texts,
+       100.0 * differ / n_texts, MOST);
+    printf("# at the first difference the CPU's tokens are at most %.2f bf16"
+           " ulps apart, %u of them over 1\n", most, far);
+    printf("# cpu %.2f s, cuda %.2f s\n", seconds[0], seconds[1]);
+
+    hymt_model_close(model);
+
+    return tap_done();
+}
