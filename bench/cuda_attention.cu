@@ -465,12 +465,18 @@ bench_prefill(const model_t *model, uint32_t n_seqs, uint32_t from,
 
 
 int
-main(void)
+main(int argc, char **argv)
 {
+    bool            decode, prefill;
     cudaDeviceProp  prop;
 
     static const uint32_t  batches[] = { 1, 16, 64, 256 };
     static const uint32_t  contexts[] = { 200, 500, 1000, 8192 };
+
+    /* "decode" or "prefill": that alone */
+
+    decode = argc < 2 || strcmp(argv[1], "decode") == 0;
+    prefill = argc < 2 || strcmp(argv[1], "prefill") == 0;
 
     cuda(cudaGetDeviceProperties(&prop, 0));
 
@@ -493,11 +499,11 @@ main(void)
            prop.name, read_rate * 1e-9, matmul_rate * 1e-12);
 
     for (uint32_t m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
-        for (uint32_t i = 0; i < 16; i++) {
+        for (uint32_t i = 0; decode && i < 16; i++) {
             bench_decode(&models[m], batches[i / 4], contexts[i % 4]);
         }
 
-        for (int i = 0; i < (prop.major == 9 ? 2 : 1); i++) {
+        for (int i = 0; prefill && i < (prop.major == 9 ? 2 : 1); i++) {
             dev.cc = i == 0 ? prop.major * 10 + prop.minor : 80;
 
             bench_prefill(&models[m], 1, 0, 60);

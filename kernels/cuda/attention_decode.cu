@@ -129,9 +129,43 @@ struct hymt_attn_state_t {
 };
 
 
+/*
+ * Block ids of a tile's pages.  Pages behind the last, `newest`, are never
+ * read: theirs is the id of the sequence's first.
+ */
+__device__ __forceinline__ void
+hymt_attn_pages(uint32_t (&page)[HYMT_ATTN_PAGES], const uint32_t *table,
+    uint32_t tile, uint32_t newest)
+{
+    uint32_t  i;
+
+#pragma unroll
+    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
+        i = tile * HYMT_ATTN_PAGES + j;
+        page[j] = __ldg(&table[i <= newest ? i : 0]);
+    }
+}
+
+
+/* Pages from..to-1 of a tile's K or V, at `head` of block 0; by one warp. */
+__device__ __forceinline__ void
+hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
+    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t from, uint32_t to,
+    int32_t valid)
+{
+#pragma unroll
+    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
+        if (j >= from && j < to) {
+            hymt_attn_load_page(dst, head + page[j] * page_size, j,
+                                valid - j * HYMT_KV_PAGE);
+        }
+    }
+}
+
+
 template<int GROUP, int WARPS>
 __global__ void
-__launch_bounds__(WARPS * 32)
+__launch_bounds__(WARPS * 32, 1)
 k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 {
     extern __shared__ __align__(1024) uint8_t  stages[];
@@ -143,10 +177,11 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     float                 *result;
     size_t                 page_size;
-    uint32_t               lane, warp, g, head, base, tile, end, width;
-    uint32_t               k, v, valid, newest, page[HYMT_ATTN_PAGES], a[8][2];
+    int32_t                valid;
+    uint32_t               lane, warp, g, head, base, tile, newest, at, width;
+    uint32_t               k, v, page[HYMT_ATTN_PAGES], a[8][2];
     const uint32_t        *table;
-    const hymt_bf16_t     *cache, *q;
+    const hymt_bf16_t     *cache_k, *cache_v, *q;
     hymt_attention_item_t  item;
 
     hymt_grid_launch();
@@ -164,9 +199,10 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     g = lane / 4;
 
     page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
-    cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache_k = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache_v = cache_k + HYMT_KV_PAGE * HYMT_HEAD_DIM;
     table = args.tables + item.table;
-    end = item.pos / HYMT_KV_PAGE + 1;
+    newest = item.pos / HYMT_KV_PAGE;
 
     k = hymt_smem_addr(stages) + warp * HYMT_ATTN_STAGE;
     v = k + HYMT_ATTN_KV;
@@ -177,7 +213,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     tile = item.first_tile + warp;
 
     if (tile < item.end_tile) {
-        hymt_attn_pages(page, table, tile, end);
+        hymt_attn_pages(page, table, tile, newest);
     }
 
     valid = item.pos + 1 - tile * HYMT_ATTN_TILE;
@@ -186,30 +222,26 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         hymt_grid_wait();
 
     } else if (tile < item.pos / HYMT_ATTN_TILE) {
-        hymt_attn_load<32>(k, cache, page_size, page, 0, valid, lane);
+        hymt_attn_load(k, cache_k, page_size, page, 0, HYMT_ATTN_PAGES, valid);
         hymt_cp_async_commit();
 
-        hymt_attn_load<32>(v, cache, page_size, page, 1, valid, lane);
+        hymt_attn_load(v, cache_v, page_size, page, 0, HYMT_ATTN_PAGES, valid);
         hymt_cp_async_commit();
 
         hymt_grid_wait();
 
     } else {
-        newest = item.pos / HYMT_KV_PAGE % HYMT_ATTN_PAGES;
+        at = newest % HYMT_ATTN_PAGES;
 
-        hymt_attn_load<32>(k, cache, page_size, page, 0, newest, 0, valid,
-                           lane);
-        hymt_attn_load<32>(v, cache, page_size, page, 0, newest, 1, valid,
-                           lane);
+        hymt_attn_load(k, cache_k, page_size, page, 0, at, valid);
+        hymt_attn_load(v, cache_v, page_size, page, 0, at, valid);
 
         hymt_grid_wait();
 
-        hymt_attn_load<32>(k, cache, page_size, page, newest, HYMT_ATTN_PAGES,
-                           0, valid, lane);
+        hymt_attn_load(k, cache_k, page_size, page, at, HYMT_ATTN_PAGES, valid);
         hymt_cp_async_commit();
 
-        hymt_attn_load<32>(v, cache, page_size, page, newest, HYMT_ATTN_PAGES,
-                           1, valid, lane);
+        hymt_attn_load(v, cache_v, page_size, page, at, HYMT_ATTN_PAGES, valid);
         hymt_cp_async_commit();
     }
 
@@ -227,8 +259,8 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         tile = base + warp;
 
         if (tile < item.end_tile) {
-            float           s[1][8][4], m_t[2], l_t[2];
-            uint32_t        p[1][4][4];
+            float           s[8][4], m_t[2], l_t[2];
+            uint32_t        p[4][4];
             const uint32_t  pos[2] = { item.pos, item.pos };
 
             if (item.n_parts == 1) {
@@ -243,53 +275,52 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
             }
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_pages(page, table, tile + WARPS, end);
+                hymt_attn_pages(page, table, tile + WARPS, newest);
             }
 
             hymt_cp_async_wait<1>();
             __syncwarp();
 
-            hymt_attn_scores<1>(s, [&](int kk, uint32_t (&f)[1][4]) {
-                f[0][0] = a[kk][0];
-                f[0][1] = 0;
-                f[0][2] = a[kk][1];
-                f[0][3] = 0;
+            hymt_attn_scores(s, [&](int kk, uint32_t (&f)[4]) {
+                f[0] = a[kk][0];
+                f[1] = 0;
+                f[2] = a[kk][1];
+                f[3] = 0;
             }, k);
 
             __syncwarp();
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_load<32>(k, cache, page_size, page, 0,
-                                   item.pos + 1
-                                   - (tile + WARPS) * HYMT_ATTN_TILE, lane);
+                valid -= WARPS * HYMT_ATTN_TILE;
+                hymt_attn_load(k, cache_k, page_size, page, 0, HYMT_ATTN_PAGES,
+                               valid);
             }
 
             hymt_cp_async_commit();
 
-            hymt_attn_softmax<true, 1>(s[0], m_t, l_t,
-                                       tile * HYMT_ATTN_TILE, pos);
-            hymt_attn_round(p[0], s[0]);
+            hymt_attn_softmax<true, 1>(s, m_t, l_t, tile * HYMT_ATTN_TILE,
+                                       pos);
+            hymt_attn_round(p, s);
 
             hymt_cp_async_wait<1>();
             __syncwarp();
 
-            hymt_attn_values<1, 4>(p, v, [&](int nd, float (&x)[1][2][4]) {
+            hymt_attn_values<4>(p, v, [&](int nd, float (&x)[2][4]) {
                 float  *at;
 
                 if (g < GROUP) {
                     at = result + g * width + 16 * nd + 2 * (lane & 3);
 
-                    *(float2 *) at = make_float2(x[0][0][0], x[0][0][1]);
-                    *(float2 *) (at + 8) = make_float2(x[0][1][0], x[0][1][1]);
+                    *(float2 *) at = make_float2(x[0][0], x[0][1]);
+                    *(float2 *) (at + 8) = make_float2(x[1][0], x[1][1]);
                 }
             });
 
             __syncwarp();
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_load<32>(v, cache, page_size, page, 1,
-                                   item.pos + 1
-                                   - (tile + WARPS) * HYMT_ATTN_TILE, lane);
+                hymt_attn_load(v, cache_v, page_size, page, 0, HYMT_ATTN_PAGES,
+                               valid);
             }
 
             hymt_cp_async_commit();

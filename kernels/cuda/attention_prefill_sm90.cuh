@@ -23,30 +23,6 @@
 #define HYMT_ATTN_PRODUCERS  128
 
 
-/*
- * The softmax of a tile, P in place of S, and what merging it takes: a and b of
- * each row; m and l are brought forward.
- */
-__device__ __forceinline__ void
-hymt_attn_tile(float (&s)[8][4], float (&m)[2], float (&l)[2], float (&a)[2],
-    float (&b)[2], uint32_t tile, bool masked, const uint32_t (&pos)[2])
-{
-    float  m_t[2], l_t[2];
-
-    if (masked) {
-        hymt_attn_softmax<true, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
-    } else {
-        hymt_attn_softmax<false, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
-    }
-
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        hymt_attn_scales(m[i], m_t[i], a[i], b[i]);
-        l[i] = hymt_attn_merge(l[i], a[i], l_t[i], b[i]);
-    }
-}
-
-
 template<int GROUP, int WGS, int STAGES>
 __global__ void
 __launch_bounds__(WGS * 128 + HYMT_ATTN_PRODUCERS, 1)
@@ -93,8 +69,10 @@ k_attention_prefill_sm90_bf16(
 
     lane = threadIdx.x & 31;
     warp = threadIdx.x / 32;
-    group = threadIdx.x / 128;
     head = blockIdx.x;
+
+    /* so that the compiler knows it to be the same for the whole warp */
+    group = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     n_rows = min(item.n_rows - first, ROWS / GROUP);
     item.row += first;
@@ -122,9 +100,9 @@ k_attention_prefill_sm90_bf16(
         groups = (n_rows * GROUP + 63) / 64;
 
         for (int i = 0; i < STAGES; i++) {
-            hymt_mbar_init(full_k + 8 * i, HYMT_ATTN_PRODUCERS);
-            hymt_mbar_init(full_v + 8 * i, HYMT_ATTN_PRODUCERS);
-            hymt_mbar_init(empty + 8 * i, groups * 128);
+            hymt_mbar_init(full_k + 8 * i, HYMT_ATTN_PRODUCERS / 32);
+            hymt_mbar_init(full_v + 8 * i, HYMT_ATTN_PRODUCERS / 32);
+            hymt_mbar_init(empty + 8 * i, groups * 4);
         }
 
         hymt_mbar_init_fence();
@@ -137,48 +115,62 @@ k_attention_prefill_sm90_bf16(
             asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         }
 
-        uint32_t  k, slot, page[HYMT_ATTN_PAGES], next[HYMT_ATTN_PAGES];
+        int32_t             valid;
+        uint32_t            k, slot, page, before;
+        const hymt_bf16_t  *src;
 
-        hymt_attn_pages(page, table, 0, last / HYMT_KV_PAGE + 1);
+        /* a warp loads a page of each tile */
+
+        warp %= 4;
+        valid = (int32_t) (last + 1 - warp * HYMT_KV_PAGE);
+        page = __ldg(&table[min(warp, last / HYMT_KV_PAGE)]);
+
         hymt_grid_wait();
+
+        before = 0;
 
         for (tile = 0; tile < n_tiles; tile++) {
             slot = tile % STAGES;
             k = stage + slot * HYMT_ATTN_STAGE;
+            src = cache + page * page_size;
 
-            if (tile + 1 < n_tiles) {
-                hymt_attn_pages(next, table, tile + 1,
-                                last / HYMT_KV_PAGE + 1);
-            }
+            page = __ldg(&table[min((tile + 1) * HYMT_ATTN_PAGES + warp,
+                                    last / HYMT_KV_PAGE)]);
 
             if (tile >= STAGES) {
                 hymt_mbar_wait(empty + 8 * slot, (tile / STAGES - 1) & 1);
             }
 
-            hymt_attn_load<HYMT_ATTN_PRODUCERS>(k, cache, page_size, page, 0,
-                                                last + 1
-                                                - tile * HYMT_ATTN_TILE,
-                                                threadIdx.x % 128);
-            hymt_attn_copy_arrive(full_k + 8 * slot);
+            hymt_attn_load_page(k, src, warp, valid);
+            hymt_cp_async_commit();
 
-            hymt_attn_load<HYMT_ATTN_PRODUCERS>(k + HYMT_ATTN_KV, cache,
-                                                page_size, page, 1,
-                                                last + 1
-                                                - tile * HYMT_ATTN_TILE,
-                                                threadIdx.x % 128);
-            hymt_attn_copy_arrive(full_v + 8 * slot);
+            hymt_attn_load_page(k + HYMT_ATTN_KV,
+                                src + HYMT_KV_PAGE * HYMT_HEAD_DIM, warp,
+                                valid);
+            hymt_cp_async_commit();
 
-#pragma unroll
-            for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
-                page[j] = next[j];
+            if (tile > 0) {
+                hymt_cp_async_wait<2>();
+                hymt_attn_ready(full_k + 8 * before);
+                hymt_attn_ready(full_v + 8 * before);
             }
+
+            before = slot;
+            valid -= HYMT_ATTN_TILE;
         }
+
+        hymt_cp_async_wait<1>();
+        hymt_attn_ready(full_k + 8 * before);
+
+        hymt_cp_async_wait<0>();
+        hymt_attn_ready(full_v + 8 * before);
 
         return;
     }
 
     float     s[8][4], acc[16][4], x[16][4], m[2], l[2], a[2], b[2];
     uint32_t  p[4][4], pos[2], low, high;
+    uint64_t  q_desc, k_desc, v_desc;
 
     if (WGS == 2) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
@@ -236,43 +228,43 @@ k_attention_prefill_sm90_bf16(
 
     q += group * 64 * 128;
 
-    auto scores = [&](uint32_t t) {
-        uint32_t  k;
+    q_desc = hymt_attn_wgmma_desc(q);
+    k_desc = hymt_attn_wgmma_desc(stage);
+    v_desc = hymt_attn_wgmma_desc(stage + HYMT_ATTN_KV);
 
-        k = stage + t % STAGES * HYMT_ATTN_STAGE;
+    auto scores = [&](uint32_t t) {
+        uint64_t  k;
+
+        k = k_desc + t % STAGES * (HYMT_ATTN_STAGE / 16);
 
         hymt_mbar_wait(full_k + 8 * (t % STAGES), t / STAGES & 1);
-        hymt_attn_proxy_fence();
         hymt_attn_wgmma_fence();
 
-        hymt_attn_wgmma_scores<0>(s, hymt_attn_wgmma_desc(q),
-                                  hymt_attn_wgmma_desc(k));
+        hymt_attn_wgmma_scores<0>(s, q_desc, k);
+
 #pragma unroll
         for (int kk = 1; kk < 8; kk++) {
             hymt_attn_wgmma_scores<1>(s,
-                hymt_attn_wgmma_desc(q + kk / 4 * Q_HALF + kk % 4 * 32),
-                hymt_attn_wgmma_desc(k + kk / 4 * HYMT_ATTN_HALF
-                                     + kk % 4 * 32));
+                q_desc + (kk / 4 * Q_HALF + kk % 4 * 32) / 16,
+                k + (kk / 4 * HYMT_ATTN_HALF + kk % 4 * 32) / 16);
         }
 
         hymt_attn_wgmma_commit();
     };
 
     auto values = [&](uint32_t t) {
-        uint32_t  v;
+        uint64_t  v;
 
-        v = stage + t % STAGES * HYMT_ATTN_STAGE + HYMT_ATTN_KV;
+        v = v_desc + t % STAGES * (HYMT_ATTN_STAGE / 16);
 
         hymt_mbar_wait(full_v + 8 * (t % STAGES), t / STAGES & 1);
-        hymt_attn_proxy_fence();
         hymt_attn_wgmma_fence();
 
-        hymt_attn_wgmma_values<0>(x, p[0], hymt_attn_wgmma_desc(v));
+        hymt_attn_wgmma_values<0>(x, p[0], v);
 
 #pragma unroll
         for (int ks = 1; ks < 4; ks++) {
-            hymt_attn_wgmma_values<1>(x, p[ks],
-                                      hymt_attn_wgmma_desc(v + ks * 2048));
+            hymt_attn_wgmma_values<1>(x, p[ks], v + ks * 2048 / 16);
         }
 
         hymt_attn_wgmma_commit();
@@ -310,7 +302,10 @@ k_attention_prefill_sm90_bf16(
 
         hymt_attn_wgmma_wait<0>();
         hymt_attn_wgmma_pin(x);
-        hymt_mbar_arrive(empty + 8 * (tile % STAGES));
+
+        if (lane == 0) {
+            hymt_mbar_arrive(empty + 8 * (tile % STAGES));
+        }
 
         merge();
 
@@ -330,43 +325,13 @@ k_attention_prefill_sm90_bf16(
     hymt_attn_wgmma_pin(x);
     merge();
 
-    /* through the warp's own rows of Q, for whole 16-byte chunks */
+    /* Q is read no more, by no warp of the group */
 
     hymt_attn_group_sync(group);
 
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float     r;
-        uint32_t  row;
-
-        r = __frcp_rn(l[i]);
-        row = warp * 16 + i * 8 + lane / 4;
-
-#pragma unroll
-        for (int nt = 0; nt < 16; nt++) {
-            *(uint32_t *) (smem + hymt_attn_offset(Q_HALF, row, nt)
-                           + (lane & 3) * 4)
-                = hymt_attn_pack(hymt_attn_finish(acc[nt][2 * i], r),
-                                 hymt_attn_finish(acc[nt][2 * i + 1], r));
-        }
-    }
-
-    __syncwarp();
-
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        uint32_t  r, chunk;
-
-        r = warp * 16 + 2 * i + lane / 16;
-        chunk = lane % 16;
-
-        if (r / GROUP < n_rows) {
-            *(uint4 *) (args.o + ld * (item.row + r / GROUP)
-                        + (head * GROUP + r % GROUP) * HYMT_HEAD_DIM
-                        + chunk * 8)
-                = *(uint4 *) (smem + hymt_attn_offset(Q_HALF, r, chunk));
-        }
-    }
+    hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
+                                                 + head * GROUP * HYMT_HEAD_DIM,
+                           ld, n_rows);
 
 #endif
 }

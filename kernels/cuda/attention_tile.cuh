@@ -71,12 +71,12 @@ hymt_attn_pack(float lo, float hi)
 
 
 /*
- * S of MT * 16 rows.  load_q(kk, a) gives the fragments of dimensions 16 kk..;
- * k: shared address of K.
+ * S of 16 rows.  load_q(kk, a) gives the fragment of dimensions 16 kk..; k:
+ * shared address of K.
  */
-template<int MT, typename Q>
+template<typename Q>
 __device__ __forceinline__ void
-hymt_attn_scores(float (&s)[MT][8][4], Q load_q, uint32_t k)
+hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
 {
     uint32_t  lane, row, chunk;
 
@@ -85,19 +85,16 @@ hymt_attn_scores(float (&s)[MT][8][4], Q load_q, uint32_t k)
     chunk = (lane >> 3) & 1;
 
 #pragma unroll
-    for (int mt = 0; mt < MT; mt++) {
+    for (int nt = 0; nt < 8; nt++) {
 #pragma unroll
-        for (int nt = 0; nt < 8; nt++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                s[mt][nt][e] = 0.0f;
-            }
+        for (int e = 0; e < 4; e++) {
+            s[nt][e] = 0.0f;
         }
     }
 
 #pragma unroll
     for (int kk = 0; kk < 8; kk++) {
-        uint32_t  a[MT][4];
+        uint32_t  a[4];
 
         load_q(kk, a);
 
@@ -109,11 +106,8 @@ hymt_attn_scores(float (&s)[MT][8][4], Q load_q, uint32_t k)
                              + hymt_attn_offset(HYMT_ATTN_HALF, row,
                                                 2 * kk + chunk));
 
-#pragma unroll
-            for (int mt = 0; mt < MT; mt++) {
-                hymt_mma_16816(s[mt][2 * np], a[mt], b[0], b[1]);
-                hymt_mma_16816(s[mt][2 * np + 1], a[mt], b[2], b[3]);
-            }
+            hymt_mma_16816(s[2 * np], a, b[0], b[1]);
+            hymt_mma_16816(s[2 * np + 1], a, b[2], b[3]);
         }
     }
 }
@@ -202,12 +196,12 @@ hymt_attn_round(uint32_t (&p)[4][4], const float (&s)[8][4])
 
 
 /*
- * acc_t of MT * 16 rows, ND * 16 dimensions at a time: take(nd, acc_t) gets
- * those from 16 nd on as two n8 fragments; v: shared address of V.
+ * acc_t of 16 rows, ND * 16 dimensions at a time: take(nd, acc_t) gets those
+ * from 16 nd on as two n8 fragments; v: shared address of V.
  */
-template<int MT, int ND, typename T>
+template<int ND, typename T>
 __device__ __forceinline__ void
-hymt_attn_values(const uint32_t (&p)[MT][4][4], uint32_t v, T take)
+hymt_attn_values(const uint32_t (&p)[4][4], uint32_t v, T take)
 {
     uint32_t  lane;
 
@@ -215,11 +209,11 @@ hymt_attn_values(const uint32_t (&p)[MT][4][4], uint32_t v, T take)
 
 #pragma unroll
     for (int nd = 0; nd < 8; nd += ND) {
-        float  acc[ND][MT][2][4];
+        float  acc[ND][2][4];
 
 #pragma unroll
-        for (int i = 0; i < ND * MT * 8; i++) {
-            acc[i / (8 * MT)][i / 8 % MT][i / 4 % 2][i % 4] = 0.0f;
+        for (int i = 0; i < ND * 8; i++) {
+            acc[i / 8][i / 4 % 2][i % 4] = 0.0f;
         }
 
 #pragma unroll
@@ -234,11 +228,8 @@ hymt_attn_values(const uint32_t (&p)[MT][4][4], uint32_t v, T take)
                                                           2 * (nd + j)
                                                           + (lane >> 4)));
 
-#pragma unroll
-                for (int mt = 0; mt < MT; mt++) {
-                    hymt_mma_16816(acc[j][mt][0], p[mt][ks], b[0], b[1]);
-                    hymt_mma_16816(acc[j][mt][1], p[mt][ks], b[2], b[3]);
-                }
+                hymt_mma_16816(acc[j][0], p[ks], b[0], b[1]);
+                hymt_mma_16816(acc[j][1], p[ks], b[2], b[3]);
             }
         }
 
@@ -279,6 +270,30 @@ hymt_attn_merge(float x, float a, float x_t, float b)
 }
 
 
+/*
+ * The softmax of a tile, P in place of S, and what merging it takes: a and b of
+ * each row; m and l are brought forward.
+ */
+__device__ __forceinline__ void
+hymt_attn_tile(float (&s)[8][4], float (&m)[2], float (&l)[2], float (&a)[2],
+    float (&b)[2], uint32_t tile, bool masked, const uint32_t (&pos)[2])
+{
+    float  m_t[2], l_t[2];
+
+    if (masked) {
+        hymt_attn_softmax<true, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
+    } else {
+        hymt_attn_softmax<false, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
+    }
+
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        hymt_attn_scales(m[i], m_t[i], a[i], b[i]);
+        l[i] = hymt_attn_merge(l[i], a[i], l_t[i], b[i]);
+    }
+}
+
+
 /* One element of the output, before it is rounded; r is 1 / l. */
 __device__ __forceinline__ float
 hymt_attn_finish(float x, float r)
@@ -288,72 +303,75 @@ hymt_attn_finish(float x, float r)
 
 
 /*
- * K or V (kv: 0 or 1) of a tile's pages from..to-1 to shared memory, by THREADS
- * threads of which this is number `thread`: 16 rows of 256 bytes a page; rows
- * at or over `valid` are zeros (never-written cache may hold NaN, and 0 * NaN is
- * NaN).
+ * Writes a warp's 16 rows of the output, through its own rows of Q's place in
+ * shared memory (halves q_half apart), for whole 16-byte chunks.  Row r of the
+ * block is position r / GROUP, of which there are n_rows, and head r % GROUP;
+ * o: of the block's first row, positions ld apart.
  */
-template<int THREADS>
+template<int GROUP>
 __device__ __forceinline__ void
-hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
-    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t from, uint32_t to,
-    uint32_t kv, uint32_t valid, uint32_t thread)
+hymt_attn_store(uint8_t *smem, uint32_t q_half, const float (&acc)[16][4],
+    const float (&l)[2], hymt_bf16_t *o, size_t ld, uint32_t n_rows)
 {
-    enum { STEP = THREADS / 16,            /* rows a pass */
-           PASSES = HYMT_KV_PAGE / STEP };
+    float     r;
+    uint32_t  lane, warp, row, chunk;
 
-    uint32_t            row, at;
-    const hymt_bf16_t  *src;
-
-    row = thread / 16;
-    at = dst + hymt_attn_offset(HYMT_ATTN_HALF, row, thread % 16);
-    head += (kv * HYMT_KV_PAGE + row) * HYMT_HEAD_DIM + thread % 16 * 8;
+    lane = threadIdx.x & 31;
+    warp = threadIdx.x / 32;
 
 #pragma unroll
-    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
-        if (j < from || j >= to) {
-            continue;
+    for (int i = 0; i < 2; i++) {
+        r = __frcp_rn(l[i]);
+        row = warp * 16 + i * 8 + lane / 4;
+
+#pragma unroll
+        for (int nt = 0; nt < 16; nt++) {
+            *(uint32_t *) (smem + hymt_attn_offset(q_half, row, nt)
+                           + (lane & 3) * 4)
+                = hymt_attn_pack(hymt_attn_finish(acc[nt][2 * i], r),
+                                 hymt_attn_finish(acc[nt][2 * i + 1], r));
         }
+    }
 
-        src = head + page[j] * page_size;
+    __syncwarp();
 
 #pragma unroll
-        for (int i = 0; i < PASSES; i++) {
-            hymt_cp_async_16_zfill((at ^ ((i * STEP & 7) << 4))
-                                   + (j * HYMT_KV_PAGE + i * STEP) * 128,
-                                   src + i * STEP * HYMT_HEAD_DIM,
-                                   row + j * HYMT_KV_PAGE + i * STEP < valid);
+    for (int i = 0; i < 8; i++) {
+        row = warp * 16 + 2 * i + lane / 16;
+        chunk = lane % 16;
+
+        if (row / GROUP < n_rows) {
+            *(uint4 *) (o + ld * (row / GROUP) + row % GROUP * HYMT_HEAD_DIM
+                        + chunk * 8)
+                = *(uint4 *) (smem + hymt_attn_offset(q_half, row, chunk));
         }
     }
 }
 
 
-/* All its pages. */
-template<int THREADS>
-__device__ __forceinline__ void
-hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
-    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t kv, uint32_t valid,
-    uint32_t thread)
-{
-    hymt_attn_load<THREADS>(dst, head, page_size, page, 0, HYMT_ATTN_PAGES, kv,
-                            valid, thread);
-}
-
-
 /*
- * Block ids of a tile's pages.  Pages at or over `end` are never read: theirs
- * is the id of the first.
+ * One page of K or V (src, 4 KB) to its 16 rows of a tile, by one warp.  Rows
+ * at or over `valid`, counted from the page's first, are zeros: never-written
+ * cache may hold NaN, and 0 * NaN is NaN.
  */
 __device__ __forceinline__ void
-hymt_attn_pages(uint32_t (&page)[HYMT_ATTN_PAGES], const uint32_t *table,
-    uint32_t tile, uint32_t end)
+hymt_attn_load_page(uint32_t dst, const hymt_bf16_t *src, uint32_t page,
+    int32_t valid)
 {
-    uint32_t  i;
+    int32_t   row;
+    uint32_t  lane, at;
+
+    lane = threadIdx.x & 31;
+    row = lane / 16;
+    src += lane * 8;
+    at = dst + page * HYMT_KV_PAGE * 128
+         + hymt_attn_offset(HYMT_ATTN_HALF, row, lane % 16);
 
 #pragma unroll
-    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
-        i = tile * HYMT_ATTN_PAGES + j;
-        page[j] = __ldg(&table[i < end ? i : 0]);
+    for (int i = 0; i < HYMT_KV_PAGE / 2; i++) {
+        hymt_cp_async_16_zfill((at ^ ((2 * i & 7) << 4)) + 2 * i * 128,
+                               src + 2 * i * HYMT_HEAD_DIM,
+                               row + 2 * i < valid);
     }
 }
 

@@ -138,13 +138,17 @@ hymt_attn_proxy_fence(void)
 }
 
 
-/* Arrives at the barrier when this thread's copies so far have landed; the
-   arrival is one of those the barrier was made for. */
+/* One arrival for the warp: its copies that it has waited for are there, for
+   matrix instructions too. */
 __device__ __forceinline__ void
-hymt_attn_copy_arrive(uint32_t bar)
+hymt_attn_ready(uint32_t bar)
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
-                 :: "r"(bar) : "memory");
+    hymt_attn_proxy_fence();
+    __syncwarp();
+
+    if ((threadIdx.x & 31) == 0) {
+        hymt_mbar_arrive(bar);
+    }
 }
 
 
