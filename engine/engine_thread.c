@@ -14,7 +14,12 @@
 #include <unistd.h>
 
 
-/* prompt rows beside decode rows on a card: a step costs the same up to here */
+/*
+ * Prompt rows beside decode rows on a card: so many rows in all, what one graph
+ * takes and rows are cheapest at (bench/cuda_mixed), but where many decode no
+ * fewer than the second.
+ */
+#define HYMT_CARD_ROWS   512
 #define HYMT_CARD_MIXED  128
 
 /* a step is planned again so often where the backend gave it up on its own */
@@ -262,6 +267,7 @@ hymt_engine_schedule(hymt_engine_t *engine,
 
     } else {
         sp.budget_mixed = HYMT_CARD_MIXED;
+        sp.fill_rows = HYMT_CARD_ROWS;
         sp.budget_prefill = params->max_rows;
     }
 

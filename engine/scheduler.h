@@ -108,6 +108,8 @@ typedef struct {
     uint32_t         n_blocks;
     uint32_t         max_rows;        /* of a step: bound of both budgets */
     uint32_t         budget_mixed;    /* prompt rows while anybody decodes */
+    uint32_t         fill_rows;       /* ... and more, until a step has so many
+                                         rows in all; 0: no more */
     uint32_t         budget_prefill;  /* prompt rows when nobody does */
     uint32_t         depth;           /* plans that may be open: 1 or 2 */
     bool             prefix_cache;

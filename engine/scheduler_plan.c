@@ -60,8 +60,17 @@ hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
         return;
     }
 
-    budget = batch->n_seqs ? sched->params.budget_mixed
-                           : sched->params.budget_prefill;
+    budget = sched->params.budget_prefill;
+
+    if (batch->n_seqs > 0) {
+        budget = sched->params.budget_mixed;
+
+        if (sched->params.fill_rows > batch->n_rows) {
+            budget = hymt_max(budget,
+                              sched->params.fill_rows - batch->n_rows);
+        }
+    }
+
     budget = hymt_min(budget, sched->params.max_rows - batch->n_rows);
 
     hymt_sched_share(sched, n, budget);

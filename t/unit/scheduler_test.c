@@ -398,6 +398,10 @@ rig_check_plan(rig_t *rig)
 
     budget = rig->decode ? rig->p.budget_mixed : rig->p.budget_prefill;
 
+    if (rig->decode && rig->p.fill_rows > rig->decode) {
+        budget = hymt_max(budget, rig->p.fill_rows - rig->decode);
+    }
+
     budget = hymt_min(budget, rig->p.max_rows - rig->decode);
 
     if (prompt > budget) {
@@ -664,6 +668,54 @@ test_mixed(void)
     is_str(rig.fault, "", "all is right");
     is_int(rig.ended[HYMT_FINISH_LENGTH], 2, "both ended by length");
 
+    rig_close(&rig);
+}
+
+
+static void
+test_fill(void)
+{
+    rig_t                rig;
+    hymt_sched_params_t  p;
+
+    rng = 9;
+    p = small;
+    p.budget_mixed = 4;
+    p.fill_rows = 16;
+    rig_open(&rig, p);
+
+    rig_add_endless(&rig, 5, 30);
+    rig_step(&rig);
+
+    rig_add_endless(&rig, 30, 5);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 16, "filled: one decode row, 15 of the prompt");
+
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 16, "filled: as many again");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "filled: all is right");
+    rig_close(&rig);
+
+    /* where decode rows fill a step alone the budget stays */
+
+    p.fill_rows = 2;
+    rig_open(&rig, p);
+
+    rig_add_endless(&rig, 5, 30);
+    rig_add_endless(&rig, 5, 30);
+    rig_step(&rig);
+    rig_step(&rig);
+
+    rig_add_endless(&rig, 30, 5);
+    rig_step(&rig);
+    is_int(rig.batch.n_rows, 6, "not to be filled: the mixed budget's prompt");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "not to be filled: all is right");
     rig_close(&rig);
 }
 
@@ -1178,6 +1230,7 @@ random_params(void)
     p.budget_mixed = 1 + roll(roll(3) ? p.max_rows : 3);
     p.budget_prefill = 1 + roll(p.max_rows);
     p.budget_mixed = hymt_min(p.budget_mixed, p.max_rows);
+    p.fill_rows = roll(3) ? 0 : roll(p.max_rows);
     p.depth = 1 + roll(2);
     p.prefix_cache = roll(4) != 0;
 
@@ -1268,6 +1321,7 @@ main(int argc, char **argv)
     test_one(1);
     test_one(2);
     test_mixed();
+    test_fill();
     test_own_stop();
     test_arrival_order();
     test_fair_chunks();
