@@ -6,7 +6,7 @@
 
 
 #define HYMT_PACE_FIRST   16     /* prompt rows of the first steps */
-#define HYMT_PACE_MARGIN  0.9    /* of the limit: rows differ in time */
+#define HYMT_PACE_MARGIN  0.85   /* of the limit: rows differ in time */
 
 
 void
@@ -45,7 +45,8 @@ hymt_pace_step(hymt_pace_t *pace, uint32_t n_decode, uint32_t n_prompt,
         *mean = row;
 
     } else {
-        *mean += (row - *mean) * (row > *mean ? 0.5 : 0.25);
+        *mean = row > *mean ? hymt_min(row, *mean * 2)
+                            : *mean + (row - *mean) * 0.25;
     }
 
     most = hymt_min(pace->budget[kind], pace->max_rows / 2) * 2;
