@@ -135,7 +135,7 @@ test_parts(void)
     hymt_message_t   m;
 
     static const char  *const parts[HYMT_N_PARTS] = {
-        "the text", "a context", "x\ty\n", "formal", "u 1\na",
+        "the text", "a context", "x\ty\n", "formal", "u 1\na", "stop",
     };
 
     set_up();
