@@ -59,7 +59,7 @@ static const product_t  large[] = {
     { "head", 128256, 4096, HYMT_GEMM_F32 },
 };
 
-static const uint32_t  row_counts[] = { 1, 16, 64, 128, 256, 8, 32, 512,
+static const uint32_t  row_counts[] = { 1, 8, 16, 32, 64, 128, 256, 512,
                                         2048 };
 
 
@@ -213,8 +213,8 @@ plan_text(const hymt_gemm_plan_t *p)
     char        *t = text[i++ % 4];
 
     if (p->kind == HYMT_GEMM_WGMMA) {
-        snprintf(t, 64, "T%u R%u x%u w%u ring%u", p->tokens, p->rows,
-                 p->share_x, p->share_w, p->ring);
+        snprintf(t, 64, "T%u R%u x%u w%u d%u r%u", p->tokens, p->rows,
+                 p->share_x, p->share_w, p->depth, p->ring);
 
     } else {
         snprintf(t, 64, "%s", p->kind == HYMT_GEMM_LT ? "lt" : "mma");
@@ -285,81 +285,93 @@ reference(const product_t *p, uint32_t m)
 }
 
 
-static hymt_gemm_plan_t
-best_own(const product_t *p, uint32_t m, double *us, int *tried, int *wrong)
-{
-    const uint32_t     step = p->after == HYMT_GEMM_SILU ? 16 : 8;
-    hymt_gemm_plan_t   best = {};
-    double             t;
+/* A way to compute a product, and its time alone. */
+typedef struct {
+    double            us;
+    hymt_gemm_plan_t  plan;
+} timed_t;
 
-    *us = 1e9;
-    *tried = 0;
+
+/* Whether a plan's ring holds two stages and a turn of the cluster. */
+static bool
+fits(const hymt_gemm_plan_t *p)
+{
+    const uint32_t  share = std::max(p->share_x, p->share_w);
+
+    return (uint32_t) (p->rows + p->tokens) * p->depth * 128
+           * std::max(share, 2u) + 1024u <= p->ring * 1024u;
+}
+
+
+/* All own ways worth trying, the fastest first. */
+static std::vector<timed_t>
+own_ways(const product_t *p, uint32_t m, int *wrong)
+{
+    const uint32_t        step = p->after == HYMT_GEMM_SILU ? 16 : 8;
+    std::vector<timed_t>  ways;
+
     *wrong = 0;
 
     for (uint32_t T = 8; T <= 128; T *= 2) {
         const uint32_t  ty = (m + T - 1) / T;
         uint32_t        base, last = 0;
-        uint32_t        rows[5];
 
-        if (ty > 8 || (T > 8 && T / 2 >= m)) {
+        if (ty > 4 || (T > 8 && T / 2 >= m)) {
             continue;
         }
 
-        base = std::min(128u, (p->n * ty / dev.sms + step) / step * step);
-        rows[0] = base;
-        rows[1] = base / 2 / step * step;
-        rows[2] = 2 * base;
-        rows[3] = 64;
-        rows[4] = 128;
-        std::sort(rows, rows + 5);
+        base = (p->n * ty + dev.sms - 1) / dev.sms;
+        base = std::min(192u, (base + step - 1) / step * step);
+
+        uint32_t  rows[6] = { base, base / 2 / step * step, base * 3 / 2
+                              / step * step, 2 * base, 64, 128 };
+
+        std::sort(rows, rows + 6);
 
         for (uint32_t R : rows) {
-            if (R < step || R > 128 || R == last || R * 4 < base) {
+            if (R < step || R > 192 || R == last) {
                 continue;
             }
 
             last = R;
 
-            for (uint32_t sx = 1; sx <= 4; sx *= 2) {
-                for (uint32_t sw = 1; sw <= 4 && sw <= ty; sw *= 2) {
-                    for (uint32_t ring : { 104u, 208u }) {
-                        hymt_gemm_plan_t  plan = {};
-                        uint32_t          share = std::max(sx, sw);
+            for (uint32_t i = 0; i < 3 * 3 * 3 * 2; i++) {
+                timed_t            way = {};
+                hymt_gemm_plan_t  *plan = &way.plan;
 
-                        plan.kind = HYMT_GEMM_WGMMA;
-                        plan.tokens = T;
-                        plan.rows = R;
-                        plan.share_x = sx;
-                        plan.share_w = sw;
-                        plan.ring = ring;
+                plan->kind = HYMT_GEMM_WGMMA;
+                plan->tokens = T;
+                plan->rows = R;
+                plan->share_x = 1 << i % 3;
+                plan->share_w = 1 << i / 3 % 3;
+                plan->depth = 1 << i / 9 % 3;
+                plan->ring = i / 27 ? 208 : 104;
 
-                        if ((R + T) * 256 * std::max(share, 2u)
-                            > ring * 1024 - 1024
-                            || (m <= 8 && sx > 2) || sx * sw > 8)
-                        {
-                            continue;
-                        }
-
-                        (*tried)++;
-
-                        if (!same_bits(p, &plan, m)) {
-                            (*wrong)++;
-                            continue;
-                        }
-
-                        t = time_plan(p, &plan, m);
-
-                        if (t < *us) {
-                            *us = t;
-                            best = plan;
-                        }
-                    }
+                if (plan->share_w > ty || plan->share_x * plan->share_w > 8
+                    || (m <= 8 && plan->share_x > 2)
+                    || (T <= 16 && plan->depth == 1)
+                    || (T > 64 && plan->depth == 4) || !fits(plan))
+                {
+                    continue;
                 }
+
+                if (!same_bits(p, plan, m)) {
+                    (*wrong)++;
+                    continue;
+                }
+
+                way.us = time_plan(p, plan, m);
+                ways.push_back(way);
             }
         }
     }
 
-    return best;
+    std::sort(ways.begin(), ways.end(), [](const timed_t &a, const timed_t &b)
+    {
+        return a.us < b.us;
+    });
+
+    return ways;
 }
 
 
@@ -427,6 +439,54 @@ chain_us(const product_t *ps, const hymt_gemm_plan_t *plans, uint32_t m,
 }
 
 
+/*
+ * Products overlap in a chain, so what is best alone need not be: one after
+ * the other takes the best of its ways and ring sizes in the chain, twice.
+ */
+static double
+tune_chain(const product_t *ps, const std::vector<timed_t> *ways, uint32_t m,
+    uint32_t layers, hymt_gemm_plan_t *plans)
+{
+    double  us, best;
+
+    best = chain_us(ps, plans, m, layers);
+
+    for (int turn = 0; turn < 8; turn++) {
+        const int         j = (turn + 2) % 4;
+        hymt_gemm_plan_t  keep = plans[j];
+
+        for (size_t i = 0; i < ways[j].size() && i < 8; i++) {
+            for (uint32_t ring : { 0u, 56u, 72u, 88u, 104u, 112u, 144u, 176u,
+                                   208u })
+            {
+                plans[j] = ways[j][i].plan;
+
+                if (plans[j].kind == HYMT_GEMM_WGMMA && ring != 0) {
+                    plans[j].ring = ring;
+                }
+
+                if ((plans[j].kind == HYMT_GEMM_WGMMA) != (ring != 0)
+                    || (ring != 0 && !fits(&plans[j])))
+                {
+                    continue;
+                }
+
+                us = chain_us(ps, plans, m, layers);
+
+                if (us < best * 0.998) {
+                    best = us;
+                    keep = plans[j];
+                }
+            }
+        }
+
+        plans[j] = keep;
+    }
+
+    return best;
+}
+
+
 static void
 ceilings(void)
 {
@@ -468,14 +528,14 @@ static void
 print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
 {
     if (plan->kind == HYMT_GEMM_WGMMA) {
-        printf("ROW { %u, %u, %u, HYMT_GEMM_WGMMA, %u, %u, %u, %u, %u },\n",
-               p->n, p->k, m, plan->tokens, plan->rows, plan->share_x,
-               plan->share_w, plan->ring);
+        printf("ROW { %u, %u, %u, HYMT_GEMM_WGMMA, %u, %u, %u, %u, %u, %u },\n",
+               p->n, p->k, m, plan->tokens, plan->rows, plan->depth,
+               plan->share_x, plan->share_w, plan->ring);
         return;
     }
 
-    printf("ROW { %u, %u, %u, HYMT_GEMM_LT, 0, 0, 0, 0, 0, { {", p->n, p->k,
-           m);
+    printf("ROW { %u, %u, %u, HYMT_GEMM_LT, 0, 0, 0, 0, 0, 0, { {", p->n,
+           p->k, m);
 
     for (int i = 0; i < 8; i++) {
         printf(" 0x%llx,", (unsigned long long) plan->algo.data[i]);
@@ -488,23 +548,28 @@ print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
 int
 main(int argc, char **argv)
 {
-    bool              rows = false, seven = false;
-    uint32_t          max_m = 2048;
+    bool              tune = false, seven = false;
     uint64_t          seed = (uint64_t) time(NULL);
     char              err[256];
     const product_t  *ps;
     cudaDeviceProp    prop;
 
+    std::vector<uint32_t>  wanted;
+
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "rows") == 0) {
-            rows = true;
+        if (strcmp(argv[i], "tune") == 0) {
+            tune = true;
 
         } else if (strcmp(argv[i], "7b") == 0) {
             seven = true;
 
         } else {
-            max_m = (uint32_t) atoi(argv[i]);
+            wanted.push_back((uint32_t) atoi(argv[i]));
         }
+    }
+
+    if (wanted.empty()) {
+        wanted.assign(row_counts, row_counts + sizeof(row_counts) / 4);
     }
 
     ps = seven ? large : small;
@@ -545,15 +610,17 @@ main(int argc, char **argv)
     ceilings();
 
     for (uint32_t m : row_counts) {
-        hymt_gemm_plan_t  own[5], lt[5], best[5];
-        double            own_us[5], lt_us[5], bytes = 0, flops = 0, floor_us;
+        const uint32_t        layers = seven ? 4 : 20;
+        hymt_gemm_plan_t      lt[5], best[5];
+        double                lt_us[5], bytes = 0, flops = 0, floor_us, t;
+        std::vector<timed_t>  ways[5];
 
-        if (m > max_m) {
+        if (std::find(wanted.begin(), wanted.end(), m) == wanted.end()) {
             continue;
         }
 
         for (int j = 0; j < 5; j++) {
-            int     n_own = 0, bad_own = 0, n_lt, bad_lt;
+            int     bad_own = 0, n_lt, bad_lt;
             double  b, f;
 
             if (j == 4 && m > 256) {
@@ -562,65 +629,69 @@ main(int argc, char **argv)
 
             reference(&ps[j], m);
             lt[j] = best_lt(&ps[j], m, &lt_us[j], &n_lt, &bad_lt);
-            own_us[j] = 1e9;
 
             if (m <= 512) {
-                own[j] = best_own(&ps[j], m, &own_us[j], &n_own, &bad_own);
+                ways[j] = own_ways(&ps[j], m, &bad_own);
             }
-
-            best[j] = own_us[j] < lt_us[j] ? own[j] : lt[j];
 
             b = (double) ps[j].n * ps[j].k * 2 + (double) m * ps[j].k * 2
                 + out_bytes(&ps[j], m);
             f = 2.0 * m * ps[j].n * ps[j].k;
             floor_us = std::max(b / read_rate, f / matmul_rate);
 
-            printf("%-8s m %-4u own %6.1f (%2.0f %%) %-24s lt %6.1f (%2.0f %%)"
-                   " floor %5.1f; differ %d of %d, %d of %d\n", ps[j].name, m,
-                   own_us[j], 100 * floor_us / own_us[j],
-                   own_us[j] < 1e9 ? plan_text(&own[j]) : "-", lt_us[j],
-                   100 * floor_us / lt_us[j], floor_us, bad_own, n_own,
-                   bad_lt, n_lt);
+            printf("%-8s m %-4u floor %5.1f lt %6.1f (%2.0f %%) own",
+                   ps[j].name, m, floor_us, lt_us[j],
+                   100 * floor_us / lt_us[j]);
+
+            for (size_t i = 0; i < 3 && i < ways[j].size(); i++) {
+                printf(" %.1f (%.0f %%) %s", ways[j][i].us,
+                       100 * floor_us / ways[j][i].us,
+                       plan_text(&ways[j][i].plan));
+            }
+
+            printf("; of %zu and %d differ %d, %d\n", ways[j].size(), n_lt,
+                   bad_own, bad_lt);
+
+            timed_t  way = { lt_us[j], lt[j] };
+
+            ways[j].push_back(way);
+            std::sort(ways[j].begin(), ways[j].end(),
+                      [](const timed_t &a, const timed_t &b)
+            {
+                return a.us < b.us;
+            });
+
+            best[j] = ways[j][0].plan;
 
             if (j < 4) {
                 bytes += b;
                 flops += f;
             }
-
-            if (rows) {
-                print_row(&ps[j], m, &best[j]);
-            }
         }
-
-        const uint32_t  layers = seven ? 4 : 20;
 
         floor_us = layers * std::max(bytes / read_rate, flops / matmul_rate);
+        t = chain_us(ps, best, m, layers);
 
-        printf("chain m %-4u floor %6.0f lt %6.0f", m, floor_us,
-               chain_us(ps, lt, m, layers));
+        printf("chain m %-4u floor %.1f a layer, lt %.1f, best alone %.1f", m,
+               floor_us / layers, chain_us(ps, lt, m, layers) / layers,
+               t / layers);
 
-        if (m <= 512) {
-            double  t = chain_us(ps, own, m, layers);
-
-            printf(" own %6.0f (%.1f a layer, %.0f %%)", t, t / layers,
-                   100 * floor_us / t);
-
-            for (uint32_t ring : { 72u, 88u, 104u, 112u, 208u }) {
-                hymt_gemm_plan_t  p[4];
-
-                for (int j = 0; j < 4; j++) {
-                    p[j] = own[j];
-                    p[j].ring = ring;
-                }
-
-                printf(" r%u %.0f", ring, chain_us(ps, p, m, layers));
-            }
+        if (tune) {
+            t = tune_chain(ps, ways, m, layers, best);
         }
 
-        double  t = chain_us(ps, best, m, layers);
+        printf(", tuned %.1f (%.0f %%):", t / layers, 100 * floor_us / t);
 
-        printf(" best %6.0f (%.1f a layer, %.0f %%)\n", t, t / layers,
-               100 * floor_us / t);
+        for (int j = 0; j < 4; j++) {
+            printf(" %s;", plan_text(&best[j]));
+        }
+
+        printf("\n");
+
+        for (int j = 0; j < (m > 256 ? 4 : 5); j++) {
+            print_row(&ps[j], m, &best[j]);
+        }
+
         fflush(stdout);
     }
 

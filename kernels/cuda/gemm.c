@@ -238,9 +238,11 @@ hymt_gemm_own_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     rows = (rows + step - 1) / step * step;
     plan->rows = (uint16_t) (rows < 128 ? rows : 128);
 
-    plan->share_x = m <= 8 ? 1 : 2;
+    plan->depth = plan->rows + plan->tokens <= 48 ? 4
+                  : plan->rows + plan->tokens <= 96 ? 2 : 1;
+    plan->share_x = 1;
     plan->share_w = 1;
-    plan->ring = m <= 64 ? 104 : 208;
+    plan->ring = m <= 32 ? 104 : 208;
 }
 
 
@@ -273,6 +275,7 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     if (best != NULL && best->kind == HYMT_GEMM_WGMMA) {
         plan->tokens = best->tokens;
         plan->rows = best->rows;
+        plan->depth = best->depth;
         plan->share_x = best->share_x;
         plan->share_w = best->share_w;
         plan->ring = best->ring;

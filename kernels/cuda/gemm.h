@@ -33,6 +33,7 @@ typedef struct {
     /* HYMT_GEMM_WGMMA and HYMT_GEMM_MMA */
     uint16_t          tokens;    /* of a tile: 8, 16, 32, 64, 128 */
     uint16_t          rows;      /* of the weight, of a tile; % 8, SILU % 16 */
+    uint16_t          depth;     /* of a stage, in 64 columns: 1, 2, 4 */
     uint16_t          share_x;   /* blocks of a cluster with the same tokens */
     uint16_t          share_w;   /* ... with the same rows of the weight */
     uint16_t          ring;      /* KB of shared memory */

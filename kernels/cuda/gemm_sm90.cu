@@ -3,14 +3,20 @@
  * time to read w once.
  *
  * The weight is the large operand of the matrix instruction, the tokens are its
- * N: a block owns R rows of w (any multiple of 8 up to 128, so that all SMs
+ * N: a block owns R rows of w (any multiple of 8 up to 192, so that all SMs
  * stream equal shares) and T tokens.  The instruction always multiplies 64
  * rows; what lies behind the tile's R rows in shared memory comes out as rows
- * nobody stores.  One warp copies: stages of 128 columns go round a ring in
- * shared memory, w past the caches, x from L2.  The ring is filled with
- * weights BEFORE the wait for the kernel in front: while one product drains,
- * the next one's weights are already on their way, which is worth more than
- * anything done inside a kernel.
+ * nobody stores.
+ *
+ * One warp copies w and one x, in stages of 64, 128 or 256 columns that go
+ * round a ring in shared memory, w past the caches, x from L2.  The ring is
+ * filled with weights BEFORE the wait for the kernel in front, so while one
+ * product drains, the next one's weights are already on their way: that is
+ * worth more than anything done inside a kernel.
+ *
+ * The sums are one chain of k / 16 dependent instructions.  With few tokens
+ * each takes 18 cycles (shared memory hands out 64 rows of w in 16), so what
+ * lies between them counts: see the loop.
  *
  * Where x is large, blocks of a cluster share it: each stage of x is read from
  * L2 by one of `share_x` blocks and sent to all; likewise w among `share_w`
@@ -31,15 +37,14 @@
 #include <stdio.h>
 
 
-#define K_BOX    64               /* columns of a box: 128 bytes, a swizzle */
-#define K_STAGE  (2 * K_BOX)
-#define HEAD     1024             /* barriers, before the ring */
-#define STAGES   ((HEAD) / 16)    /* two barriers each */
+#define K_BOX   64                /* columns of a box: 128 bytes, a swizzle */
+#define HEAD    1024              /* bytes of barriers, before the ring */
+#define STAGES  (HEAD / 16)       /* two barriers each */
 
 
 typedef struct {
-    CUtensorMap      w;        /* (64, n, k / 64), box (64, R, 2) */
-    CUtensorMap      x;        /* (64, m, k / 64), box (64, T, 2) */
+    CUtensorMap      w;        /* (64, n, k / 64), box (64, R, depth) */
+    CUtensorMap      x;        /* (64, m, k / 64), box (64, T, depth) */
     hymt_gemm_out_t  out;
     uint32_t         n;
     uint32_t         k;
@@ -52,55 +57,95 @@ typedef struct {
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Stage `i` of this block's ring: its copies, as far as they are its turn. */
-struct loader {
-    const hymt_gemm_sm90_t  &p;
-    uint32_t                 ring, bars, w_bytes, x_bytes;
-    uint32_t                 row, token;
-    uint32_t                 rank_x, rank_w;    /* in the cluster */
-    uint16_t                 mask_x, mask_w;    /* who shares x, w with it */
+/*
+ * One operand's copies to the ring, by one thread.  A stage is `depth` boxes;
+ * its operand lies `at` bytes into its place of `pitch` bytes.
+ */
+struct copier {
+    const void  *map;
+    uint32_t     full, empty;     /* barriers */
+    uint32_t     at, pitch, bytes;
+    uint32_t     first;           /* row of the tensor */
+    uint32_t     depth, stages;
+    uint32_t     share, rank;     /* blocks that share it, this one's place */
+    uint16_t     mask;            /* all of them */
+    uint64_t     policy;
 
     __device__ __forceinline__ void
-    w(uint32_t i)
+    copy(uint32_t i, uint32_t s) const
     {
-        uint32_t  s = i % p.stages, dst = ring + s * w_bytes;
+        const uint32_t  bar = full + 8 * s, to = at + s * pitch;
 
-        hymt_mbar_expect(bars + 8 * s, w_bytes + x_bytes);
+        hymt_mbar_expect(bar, bytes);
 
-        if (p.share_w == 1) {
-            hymt_tma_load_3d(dst, &p.w, bars + 8 * s, 0, row, 2 * i,
-                             HYMT_L2_EVICT_FIRST);
+        if (share == 1) {
+            hymt_tma_load_3d(to, map, bar, 0, first, i * depth, policy);
 
-        } else if (s % p.share_w == rank_w) {
-            hymt_tma_multicast_3d(dst, &p.w, bars + 8 * s, 0, row, 2 * i,
-                                  mask_w, HYMT_L2_EVICT_FIRST);
+        } else if (s % share == rank) {
+            hymt_tma_multicast_3d(to, map, bar, 0, first, i * depth, mask,
+                                  policy);
         }
     }
 
+    /* the stages that fit at once */
     __device__ __forceinline__ void
-    x(uint32_t i)
+    fill(uint32_t n) const
     {
-        uint32_t  s = i % p.stages;
-        uint32_t  dst = ring + p.stages * w_bytes + s * x_bytes;
+#pragma unroll 1
+        for (uint32_t i = 0; i < n && i < stages; i++) {
+            copy(i, i);
+        }
+    }
 
-        if (p.share_x == 1) {
-            hymt_tma_load_3d(dst, &p.x, bars + 8 * s, 0, token, 2 * i,
-                             HYMT_L2_EVICT_NORMAL);
+    /*
+     * The others, as places become free.  In a cluster it ends only when all
+     * have been told free: what others still send to this block must find it.
+     */
+    __device__ __forceinline__ void
+    go_on(uint32_t n, bool cluster) const
+    {
+        const uint32_t  end = cluster ? n + stages : n;
+        uint32_t        s = 0, phase = 0;
 
-        } else if (s % p.share_x == rank_x) {
-            hymt_tma_multicast_3d(dst, &p.x, bars + 8 * s, 0, token, 2 * i,
-                                  mask_x, HYMT_L2_EVICT_NORMAL);
+#pragma unroll 1
+        for (uint32_t i = stages; i < end; i++) {
+            hymt_mbar_wait(empty + 8 * s, phase);
+
+            if (i < n) {
+                copy(i, s);
+            }
+
+            if (++s == stages) {
+                s = 0;
+                phase ^= 1;
+            }
         }
     }
 };
 
 
+/* A place of the ring is free: one lane tells each block that may fill it. */
+__device__ __forceinline__ void
+release(uint32_t bar, uint32_t peer, bool does, bool cluster)
+{
+    if (does) {
+        if (cluster) {
+            hymt_mbar_arrive_at(bar, peer);
+
+        } else {
+            hymt_mbar_arrive(bar);
+        }
+    }
+}
+
+
 /*
- * Threads: one warpgroup for each 64 rows of the tile, then the copying warp.
- * Barriers: full[stages], empty[stages].
+ * Threads: one warpgroup for each 64 rows of the tile, then a warp that copies
+ * w and one that copies x.  Barriers: full[stages], empty[stages].  D: boxes of
+ * a stage; the more, the less waiting between the instructions of the chain.
  */
-template<int T>
-__global__ void __launch_bounds__(288)
+template<int T, int D>
+__global__ void __launch_bounds__(448)
 k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
 {
     extern __shared__ __align__(1024) uint8_t  smem[];
@@ -108,8 +153,10 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
     const uint32_t  warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     const uint32_t  lane = threadIdx.x % 32;
     const uint32_t  groups = blockDim.x / 128;
-    const uint32_t  n_stages = (p.k + K_STAGE - 1) / K_STAGE;
-    const uint32_t  w_bytes = p.rows * K_STAGE * 2, x_bytes = T * K_STAGE * 2;
+    const uint32_t  n_stages = (p.k + D * K_BOX - 1) / (D * K_BOX);
+    const uint32_t  w_bytes = p.rows * D * K_BOX * 2;
+    const uint32_t  x_bytes = T * D * K_BOX * 2;
+    const uint32_t  pitch = w_bytes + x_bytes;
     const uint32_t  full = hymt_smem_addr(smem), empty = full + 8 * p.stages;
     const uint32_t  ring = full + HEAD;
     const uint32_t  row = blockIdx.x * p.rows, token = blockIdx.y * T;
@@ -120,64 +167,71 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
     hymt_grid_launch();
 
     if (threadIdx.x == 0) {
+#pragma unroll 1
         for (uint32_t s = 0; s < p.stages; s++) {
-            hymt_mbar_init(full + 8 * s, 1);
+            hymt_mbar_init(full + 8 * s, 2);
             hymt_mbar_init(empty + 8 * s,
                            4 * groups * (p.share_x + p.share_w - 1));
         }
 
         hymt_mbar_init_fence();
+
+    } else if (threadIdx.x == 32) {
+        hymt_tma_prefetch_map(&p.w);
+        hymt_tma_prefetch_map(&p.x);
     }
 
     if (cluster) {
-        hymt_cluster_sync();
+        __syncwarp();
+        hymt_cluster_meet();
 
     } else {
         __syncthreads();
     }
 
+    /* by warp first: a branch by lane would cost the others their uniform
+       registers */
+
     if (warp == 4 * groups) {
 
         if (lane == 0) {
-            const uint32_t  ahead = min(n_stages, p.stages);
-            uint16_t        mask_x = 0, mask_w = 0;
-
-            for (uint32_t i = 0; i < p.share_x; i++) {
-                mask_x |= 1 << (rank_w * p.share_x + i);
-            }
+            copier  c = { &p.w, full, empty, ring, pitch, w_bytes, row, D,
+                          p.stages, p.share_w, rank_w, 0,
+                          HYMT_L2_EVICT_FIRST };
 
             for (uint32_t i = 0; i < p.share_w; i++) {
-                mask_w |= 1 << (i * p.share_x + rank_x);
+                c.mask |= 1 << (i * p.share_x + rank_x);
             }
 
-            loader  load = { p, ring, full, w_bytes, x_bytes, row, token,
-                             rank_x, rank_w, mask_x, mask_w };
+            c.fill(n_stages);
+            c.go_on(n_stages, cluster);
+        }
 
-            for (uint32_t i = 0; i < ahead; i++) {
-                load.w(i);
+    } else if (warp == 4 * groups + 1) {
+
+        if (lane == 0) {
+            copier  c = { &p.x, full, empty, ring + w_bytes, pitch, x_bytes,
+                          token, D, p.stages, p.share_x, rank_x, 0,
+                          HYMT_L2_EVICT_NORMAL };
+
+            for (uint32_t i = 0; i < p.share_x; i++) {
+                c.mask |= 1 << (rank_w * p.share_x + i);
             }
 
             hymt_grid_wait();
-
-            for (uint32_t i = 0; i < ahead; i++) {
-                load.x(i);
-            }
-
-            for (uint32_t i = ahead; i < n_stages; i++) {
-                hymt_mbar_wait_cluster(empty + 8 * (i % p.stages),
-                                       (i / p.stages - 1) & 1);
-                load.w(i);
-                load.x(i);
-            }
+            c.fill(n_stages);
+            c.go_on(n_stages, cluster);
         }
 
     } else {
         const uint32_t  group = warp / 4;
         const uint32_t  limit = min(row + p.rows, p.n);
-        const uint32_t  half = p.rows * 8;     /* of a stage, / 16 bytes */
-        uint32_t        s = 0, phase = 0, last = 0, peer = 0;
+        const uint32_t  box = p.rows * 8;      /* of w, / 16 bytes */
+        const uint32_t  a0 = hymt_wgmma_lo(ring + group * 64 * 128);
+        const uint32_t  b0 = hymt_wgmma_lo(ring + w_bytes);
+        const uint32_t  n_whole = p.k / (D * K_BOX);
+        uint32_t        s = 0, phase = 0, at = 0, last = 0, peer;
         bool            releases;
-        uint64_t        a, b;
         float           d[T / 2];
 
         /* lane i tells the i-th block that shares with this one */
@@ -197,79 +251,84 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
             d[i] = 0;
         }
 
-        for (uint32_t i = 0; i < p.k / K_STAGE; i++) {
+        for (uint32_t i = 0; i < n_whole; i++) {
             hymt_mbar_wait(full + 8 * s, phase);
-
-            a = hymt_wgmma_desc(ring + s * w_bytes + group * 64 * 128);
-            b = hymt_wgmma_desc(ring + p.stages * w_bytes + s * x_bytes);
 
             hymt_wgmma_fence();
 
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                hymt_wgmma(d, a + j / 4 * half + j % 4 * 2,
-                           b + j / 4 * (T * 8) + j % 4 * 2, 1);
+            for (int j = 0; j < 4 * D; j++) {
+                hymt_wgmma(d, hymt_wgmma_desc(a0 + at + j / 4 * box
+                                              + j % 4 * 2),
+                           hymt_wgmma_desc(b0 + at + j / 4 * (T * 8)
+                                           + j % 4 * 2), 1);
             }
 
             hymt_wgmma_commit();
-            hymt_wgmma_wait<1>();
 
-            /* the stage before this one has been read */
+            const uint32_t  now = s;
 
-            if (i > 0 && releases) {
-                if (cluster) {
-                    hymt_mbar_arrive_at(empty + 8 * last, peer);
-
-                } else {
-                    hymt_mbar_arrive(empty + 8 * last);
-                }
-            }
-
-            last = s;
+            at += pitch / 16;
 
             if (++s == p.stages) {
                 s = 0;
+                at = 0;
                 phase ^= 1;
             }
+
+            /* the stage before this one has been read */
+
+            hymt_wgmma_wait<1>();
+
+            if (i > 0) {
+                release(empty + 8 * last, peer, releases, cluster);
+            }
+
+            last = now;
         }
 
         hymt_wgmma_wait<0>();
         hymt_wgmma_pin(d);
 
-        /* k is a multiple of 64: half a stage may be left */
+        if (n_whole > 0) {
+            release(empty + 8 * last, peer, releases, cluster);
+        }
 
-        if (p.k % K_STAGE != 0) {
+        /* a part of a stage may be left: k is a multiple of 64 */
+
+        if (n_whole < n_stages) {
             hymt_mbar_wait(full + 8 * s, phase);
 
-            a = hymt_wgmma_desc(ring + s * w_bytes + group * 64 * 128);
-            b = hymt_wgmma_desc(ring + p.stages * w_bytes + s * x_bytes);
-
-            hymt_wgmma_fence();
+#pragma unroll 1
+            for (uint32_t i = n_whole * D; i < p.k / K_BOX; i++) {
+                hymt_wgmma_fence();
 
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                hymt_wgmma(d, a + 2 * j, b + 2 * j, 1);
+                for (int j = 0; j < 4; j++) {
+                    hymt_wgmma(d, hymt_wgmma_desc(a0 + at + i % D * box
+                                                  + 2 * j),
+                               hymt_wgmma_desc(b0 + at + i % D * (T * 8)
+                                               + 2 * j), 1);
+                }
+
+                hymt_wgmma_commit();
+                hymt_wgmma_wait<0>();
+                hymt_wgmma_pin(d);
             }
 
-            hymt_wgmma_commit();
-            hymt_wgmma_wait<0>();
-            hymt_wgmma_pin(d);
+            release(empty + 8 * s, peer, releases, cluster);
         }
+
+        /* its x came after the wait for earlier kernels: so does this */
 
         hymt_gemm_store<T>(p.out, d, row + warp * 16, limit, token);
     }
 
-    /* nobody leaves while others may still send to it */
-
-    if (cluster) {
-        __syncwarp();
-        hymt_cluster_sync();
-    }
 }
 
 #else
 
-template<int T>
+template<int T, int D>
 __global__ void
 k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
 {
@@ -281,36 +340,44 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
 typedef void (*hymt_gemm_sm90_pt)(const hymt_gemm_sm90_t);
 
 
+template<int D>
 static hymt_gemm_sm90_pt
 kernel_of(uint32_t tokens)
 {
     switch (tokens) {
     case 8:
-        return k_gemm_sm90_bf16<8>;
+        return k_gemm_sm90_bf16<8, D>;
     case 16:
-        return k_gemm_sm90_bf16<16>;
+        return k_gemm_sm90_bf16<16, D>;
     case 32:
-        return k_gemm_sm90_bf16<32>;
+        return k_gemm_sm90_bf16<32, D>;
     case 64:
-        return k_gemm_sm90_bf16<64>;
-    case 128:
-        return k_gemm_sm90_bf16<128>;
+        return k_gemm_sm90_bf16<64, D>;
     default:
-        return NULL;
+        return k_gemm_sm90_bf16<128, D>;
     }
+}
+
+
+/* Stages of 1, 2 or 4 boxes. */
+static hymt_gemm_sm90_pt
+kernel_of(uint32_t tokens, uint32_t depth)
+{
+    return depth == 4 ? kernel_of<4>(tokens)
+           : depth == 2 ? kernel_of<2>(tokens) : kernel_of<1>(tokens);
 }
 
 
 /* The driver is asked for by name: nothing links against it. */
 static CUresult
 encode(CUtensorMap *map, const void *data, uint32_t rows, uint32_t k,
-    uint32_t box_rows)
+    uint32_t box_rows, uint32_t depth)
 {
     static PFN_cuTensorMapEncodeTiled_v12000  encode_tiled;
 
     cuuint64_t  dim[3] = { K_BOX, rows, k / K_BOX };
     cuuint64_t  stride[2] = { (cuuint64_t) k * 2, K_BOX * 2 };
-    cuuint32_t  box[3] = { K_BOX, box_rows, K_STAGE / K_BOX };
+    cuuint32_t  box[3] = { K_BOX, box_rows, depth };
     cuuint32_t  step[3] = { 1, 1, 1 };
 
     if (encode_tiled == NULL) {
@@ -341,8 +408,8 @@ hymt_gemm_sm90_init(const hymt_cuda_t *dev)
     cudaError_t        rc;
     hymt_gemm_sm90_pt  kernel;
 
-    for (uint32_t tokens = 8; tokens <= 128; tokens *= 2) {
-        kernel = kernel_of(tokens);
+    for (uint32_t i = 0; i < 15; i++) {
+        kernel = kernel_of(8 << i % 5, 1 << i / 5);
 
         rc = cudaFuncSetAttribute(kernel,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -354,8 +421,8 @@ hymt_gemm_sm90_init(const hymt_cuda_t *dev)
         /* two products share an SM: all of its memory that can be shared */
 
         rc = cudaFuncSetAttribute(kernel,
-                                  cudaFuncAttributePreferredSharedMemoryCarveout,
-                                  cudaSharedmemCarveoutMaxShared);
+                              cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
         if (rc != cudaSuccess) {
             return rc;
         }
@@ -371,7 +438,8 @@ hymt_gemm_sm90_map(const hymt_gemm_shape_t *shape,
 {
     CUresult  rc;
 
-    rc = encode((CUtensorMap *) map, shape->w, shape->n, shape->k, plan->rows);
+    rc = encode((CUtensorMap *) map, shape->w, shape->n, shape->k, plan->rows,
+                plan->depth);
 
     if (rc != CUDA_SUCCESS) {
         snprintf(err, cap, "cuTensorMapEncodeTiled() failed with %d for a"
@@ -389,15 +457,18 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     cudaStream_t stream)
 {
     const uint32_t       groups = (plan->rows + 63) / 64;
-    const uint32_t       n_stages = (shape->k + K_STAGE - 1) / K_STAGE;
+    const uint32_t       stage = plan->depth * K_BOX;
+    const uint32_t       n_stages = (shape->k + stage - 1) / stage;
     const uint32_t       share = plan->share_x > plan->share_w ? plan->share_x
                                                                : plan->share_w;
-    uint32_t             stage_bytes, w_end, end;
+    uint32_t             pitch, behind;
     hymt_gemm_sm90_t     p;
     cudaLaunchConfig_t   config = {};
     cudaLaunchAttribute  attr[2];
 
-    if (encode(&p.x, shape->x, m, shape->k, plan->tokens) != CUDA_SUCCESS) {
+    if (encode(&p.x, shape->x, m, shape->k, plan->tokens, plan->depth)
+        != CUDA_SUCCESS)
+    {
         return cudaErrorUnknown;
     }
 
@@ -414,8 +485,8 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
     /* as many stages as fit, as many as there are, in turns of the cluster */
 
-    stage_bytes = (plan->rows + plan->tokens) * K_STAGE * 2;
-    p.stages = (plan->ring * 1024u - HEAD) / stage_bytes;
+    pitch = (plan->rows + plan->tokens) * stage * 2;
+    p.stages = (plan->ring * 1024u - HEAD) / pitch;
 
     if (p.stages > n_stages) {
         p.stages = n_stages + share - 1;
@@ -431,16 +502,13 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         p.stages = share > 2 ? share : 2;
     }
 
-    /* the instruction reads whole groups of 64 rows behind the last tile */
+    /* the instruction reads whole groups of 64 rows, also of the last box */
 
-    w_end = HEAD + p.stages * plan->rows * K_STAGE * 2;
-    end = w_end + (groups * 64 - plan->rows) * K_BOX * 2;
+    behind = (groups * 64 - plan->rows) * K_BOX * 2;
+    behind -= behind < plan->tokens * stage * 2 ? behind
+                                                : plan->tokens * stage * 2;
 
-    config.dynamicSmemBytes = HEAD + p.stages * stage_bytes;
-
-    if (config.dynamicSmemBytes < end) {
-        config.dynamicSmemBytes = end;
-    }
+    config.dynamicSmemBytes = HEAD + p.stages * pitch + behind;
 
     config.gridDim.x = (shape->n + plan->rows - 1) / plan->rows;
     config.gridDim.x += plan->share_x - 1;
@@ -449,7 +517,7 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     config.gridDim.y += plan->share_w - 1;
     config.gridDim.y -= config.gridDim.y % plan->share_w;
     config.gridDim.z = 1;
-    config.blockDim = dim3(groups * 128 + 32);
+    config.blockDim = dim3(groups * 128 + 64);
     config.stream = stream;
     config.attrs = attr;
 
@@ -468,5 +536,6 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         config.numAttrs++;
     }
 
-    return cudaLaunchKernelEx(&config, kernel_of(plan->tokens), p);
+    return cudaLaunchKernelEx(&config, kernel_of(plan->tokens, plan->depth),
+                              p);
 }

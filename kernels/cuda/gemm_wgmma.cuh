@@ -18,13 +18,24 @@
 /*
  * A matrix of rows of 64 elements, 128 bytes each, in groups of eight rows:
  * bits 0..13 its address / 16, 32..45 the stride of groups / 16, 62..63 the
- * swizzle.  The address of row 0 is a multiple of 1024; k + 16 adds 2.
+ * swizzle.  The address of row 0 is a multiple of 1024.  Only the lower half
+ * varies, and it can be added to: 16 columns are 2, a byte is 1 / 16.
  */
-__device__ __forceinline__ uint64_t
-hymt_wgmma_desc(uint32_t addr)
+__device__ __forceinline__ uint32_t
+hymt_wgmma_lo(uint32_t addr)
 {
-    return (uint64_t) ((addr & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32)
-           | (1ull << 62);
+    return addr / 16 + 0x10000;
+}
+
+
+__device__ __forceinline__ uint64_t
+hymt_wgmma_desc(uint32_t lo)
+{
+    uint64_t  desc;
+
+    asm("mov.b64 %0, {%1, %2};" : "=l"(desc) : "r"(lo), "r"(0x40000040));
+
+    return desc;
 }
 
 

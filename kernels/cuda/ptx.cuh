@@ -177,14 +177,16 @@ hymt_mbar_arrive(uint32_t bar)
 }
 
 
-/* The barrier at the same offset in block `rank` of the cluster. */
+/*
+ * The barrier at the same offset in block `rank` of the cluster.  It says that
+ * something was read, and releases no writes: those would need a fence.
+ */
 __device__ __forceinline__ void
 hymt_mbar_arrive_at(uint32_t bar, uint32_t rank)
 {
     asm volatile("{\n\t.reg .b32 remote;\n\t"
                  "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64"
-                 " _, [remote];\n\t}"
+                 "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}"
                  :: "r"(bar), "r"(rank) : "memory");
 }
 
@@ -196,19 +198,6 @@ hymt_mbar_wait(uint32_t bar, uint32_t parity)
     asm volatile("{\n\t.reg .pred done;\n\t"
                  "again:\n\t"
                  "mbarrier.try_wait.parity.shared::cta.b64"
-                 " done, [%0], %1;\n\t"
-                 "@!done bra again;\n\t}"
-                 :: "r"(bar), "r"(parity) : "memory");
-}
-
-
-/* The same for a barrier that other blocks of the cluster arrive at. */
-__device__ __forceinline__ void
-hymt_mbar_wait_cluster(uint32_t bar, uint32_t parity)
-{
-    asm volatile("{\n\t.reg .pred done;\n\t"
-                 "again:\n\t"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64"
                  " done, [%0], %1;\n\t"
                  "@!done bra again;\n\t}"
                  :: "r"(bar), "r"(parity) : "memory");
@@ -265,12 +254,37 @@ hymt_cluster_rank(void)
 }
 
 
-/* Of all threads of the cluster. */
+/* Barrier `id` (1 .. 15) among the first `threads` of the block to come. */
+__device__ __forceinline__ void
+hymt_barrier(uint32_t id, uint32_t threads)
+{
+    asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
+}
+
+
+/* Ordinary stores to shared memory are seen by wgmma and bulk copies. */
+__device__ __forceinline__ void
+hymt_fence_async(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+
+/* Of all threads of the cluster; what they wrote before is visible after. */
 __device__ __forceinline__ void
 hymt_cluster_sync(void)
 {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+
+/* The same without making writes visible, which takes a fence of the device. */
+__device__ __forceinline__ void
+hymt_cluster_meet(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\t"
+                 "barrier.cluster.wait.aligned;" ::: "memory");
 }
 
 #endif

@@ -315,14 +315,22 @@ check_cuts(const case_t *c, const char *name)
         memset(&cut, 0, sizeof(cut));
         cut.plan.kind = HYMT_GEMM_WGMMA;
         cut.plan.tokens = 8 << random_below(5);
-        cut.plan.rows = step * (1 + random_below(128 / step));
+        cut.plan.rows = step * (1 + random_below(192 / step));
         cut.plan.share_x = 1 << random_below(3);
         cut.plan.share_w = 1 << random_below(cut.plan.share_x == 4 ? 2 : 3);
+        cut.plan.depth = 1 << random_below(3);
         cut.plan.ring = 208;
 
-        snprintf(label, sizeof(label), "%s: wgmma, %u tokens, %u rows, %u of a"
-                 " cluster share x, %u w", name, cut.plan.tokens,
-                 cut.plan.rows, cut.plan.share_x, cut.plan.share_w);
+        /* a stage for each of a cluster of four must fit */
+
+        while ((cut.plan.rows + cut.plan.tokens) * cut.plan.depth > 440) {
+            cut.plan.depth /= 2;
+        }
+
+        snprintf(label, sizeof(label), "%s: wgmma, %u tokens, %u rows, depth"
+                 " %u, %u of a cluster share x, %u w", name, cut.plan.tokens,
+                 cut.plan.rows, cut.plan.depth, cut.plan.share_x,
+                 cut.plan.share_w);
 
         if (hymt_gemm_sm90_map(&shape, &cut.plan, cut.map, err, sizeof(err))
             != 0)
