@@ -26,10 +26,11 @@ usage: bench/nginx-gpu.sh [MODEL]
 
 Starts NGINX with the module, a dedicated engine worker and the model directory
 MODEL (else a 1.8B with random weights is made), as user nobody where root runs
-this, and prints one table: 60 tokens in and 40 out with 1, 8, 50 and 256
-clients, Poisson arrivals of 200 and 400 a second, events at 1, 50 and 256
-clients, and 200 in and 200 out with 256; the 99th percentile of a static
-location before and meanwhile.  Outputs have exact lengths (ignore_eos).
+this, and prints one table: 60 tokens in and 40 out (jittered by half, but for
+one row) with 1, 8, 50 and 256 clients, Poisson arrivals of 200 and 400 a
+second, events at 1, 50 and 256 clients, and 200 in and 200 out with 256; the
+99th percentile of a static location before and meanwhile.  Outputs have exact
+lengths (ignore_eos).
 
 With eight cores or more the threads of the engine's worker, the other workers
 and the client keep to cores of their own.
@@ -195,7 +196,8 @@ get() {
 
 
 reason() {
-    get /status | sed -n 's/^ *"reason": "\(.*\)",$/\1/p'
+    get /status | sed -n -e 's/^ *"reason": "\(.*\)",$/\1/p' \
+                         -e 's/^ *"load_seconds": \(.*\),$/ready after \1 s/p'
 }
 
 
@@ -255,6 +257,7 @@ table() {
         return
     fi
 
+    load '50 clients, even lengths' --clients 50 --jitter 0
     load 'Poisson 200/s' --rate 200
     load 'Poisson 400/s' --rate 400 --static /static
     load '1 client, events' --clients 1 --stream

@@ -64,7 +64,8 @@ static const char  load_help[] =
 
 static const char  load_head[] =
 "| 60/40 unless said | sentences/s | P50 ms | P95 ms | P99 ms | first token P50"
-" / P95 ms | engine busy | CPU us a request: event loop, text, engine |"
+" / P95 ms | engine busy, ms a step, rows a step |"
+" CPU us a request: event loop, text, engine |"
 " static p99 us: idle, loaded | errors |\n"
 "|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -350,7 +351,7 @@ static void
 load_report(load_t *load, const load_status_t *a, const load_status_t *b,
     worker_cpu_t *cpu, double client)
 {
-    double          done, busy, us[CPU_KINDS], first[3];
+    double          done, busy, steps, us[CPU_KINDS], first[3];
     uint32_t        i;
     uint64_t        errors, failed;
     load_stats_t   *s;
@@ -358,6 +359,7 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
 
     s = &load->stats;
     done = (double) hymt_max(s->done, 1);
+    steps = hymt_max(b->steps - a->steps, 1);
     busy = 100 * (b->step_seconds - a->step_seconds) / load->seconds;
 
     for (i = 0; i < CPU_KINDS; i++) {
@@ -394,8 +396,11 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
             printf(" |");
         }
 
-        printf(" %.0f %% | %.0f, %.0f, %.0f |", busy, us[CPU_LOOP],
-               us[CPU_TEXT], us[CPU_ENGINE]);
+        printf(" %.0f %%, %.2f, %.0f | %.0f, %.0f, %.0f |", busy,
+               1e3 * (b->step_seconds - a->step_seconds) / steps,
+               (b->output_tokens - a->output_tokens + b->prompt_tokens
+                - a->prompt_tokens) / steps,
+               us[CPU_LOOP], us[CPU_TEXT], us[CPU_ENGINE]);
 
         if (load->static_uri != NULL) {
             printf(" %.0f, %.0f |", hdr_percentile(&before, 99),
@@ -427,12 +432,9 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
     if (load->row == NULL && b->valid) {
         printf("engine        busy %.1f %%; %.0f steps of %.3f ms, %.1f output"
                " and %.1f prompt tokens each\n", busy, b->steps - a->steps,
-               1e3 * (b->step_seconds - a->step_seconds)
-               / hymt_max(b->steps - a->steps, 1),
-               (b->output_tokens - a->output_tokens)
-               / hymt_max(b->steps - a->steps, 1),
-               (b->prompt_tokens - a->prompt_tokens)
-               / hymt_max(b->steps - a->steps, 1));
+               1e3 * (b->step_seconds - a->step_seconds) / steps,
+               (b->output_tokens - a->output_tokens) / steps,
+               (b->prompt_tokens - a->prompt_tokens) / steps);
         printf("CPU us each   event loop %.1f, thread pools %.1f, text %.1f,"
                " engine %.1f, others %.1f; this client %.1f (%.0f %% of a"
                " core)\n", us[CPU_LOOP], us[CPU_POOL], us[CPU_TEXT],
