@@ -1289,12 +1289,22 @@ ngx_http_hymt_hold(ngx_event_t *ev)
     c = ev->data;
     rt = c->data;
 
-    if (rt->lane != 0 && !ngx_http_hymt_present(rt, 0)) {
-        ngx_http_hymt_orphans(rt);
+    if (rt->lane == 0) {
 
-    } else if (rt->lane != 0 || (!rt->recycle && ngx_http_hymt_others(rt))) {
-        ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
+        if (!rt->recycle && ngx_http_hymt_others(rt)) {
+            ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
+        }
+
+        return;
     }
+
+    /* again and again: bodies may still be on their way */
+
+    if (!ngx_http_hymt_present(rt, 0)) {
+        ngx_http_hymt_orphans(rt);
+    }
+
+    ngx_add_timer(&rt->hold, NGX_HTTP_HYMT_HOLD);
 }
 
 

@@ -338,8 +338,14 @@ for my $workers (2, 4) {
     my $pid = host();
     my $sock = $s->open(large(900));
 
+    # one whose body is not whole yet
+
+    my $body = request('one', 1);
+    my $late = $s->open(substr($body, 0, -10));
+
     ok($s->wait_until(10, sub { running() > 0 }), 'leaving: it runs');
 
+    sleep(0.1);
     $s->signal('HUP');
     ok(ready($pid), 'leaving: the next ones are ready');
     ok($s->wait_until(10, sub { $s->leaving() == 2 }),
@@ -355,6 +361,12 @@ for my $workers (2, 4) {
     close $sock;
     is($res->{status}, 503, 'leaving: who waits for it gets 503');
     ok($took < 30, sprintf 'leaving: and soon (%.2f s)', $took);
+
+    $s->write($late, substr($body, -10));
+    is($s->read_response($late, 30)->{status}, 503,
+       'leaving: so does who comes later');
+    close $late;
+
     ok($s->wait_until(10, sub { !$s->leaving() }), 'leaving: then they leave');
 
     $s->finish();
