@@ -52,8 +52,16 @@ hymt_backend_on_device(const char *name)
 {
     char  path[PATH_MAX];
 
-    return strcmp(name, "cuda") == 0
-           || (strcmp(name, "auto") == 0 && hymt_backend_path(path));
+    if (strcmp(name, "cuda") == 0) {
+        return true;
+    }
+
+    /* what the driver, or WSL's, has put there; to ask it would be to open it */
+
+    return strcmp(name, "auto") == 0
+           && (access("/dev/nvidiactl", F_OK) == 0
+               || access("/dev/dxg", F_OK) == 0)
+           && hymt_backend_path(path);
 }
 
 

@@ -186,7 +186,7 @@ hymt_status_t hymt_backend_check(const char *name, hymt_error_t *err);
 
 /*
  * Whether the engine may compute in memory that is not the host's: "cuda", and
- * "auto" where the shared object lies.  Opens nothing.
+ * "auto" where the shared object and a device's driver are.  Opens nothing.
  */
 bool hymt_backend_on_device(const char *name);
 

@@ -1,0 +1,195 @@
+# The CUDA backend where there is no GPU: nothing but its own shared object needs
+# CUDA, nobody but the engine thread opens it, and whatever is missing or does
+# not fit is said, by the engine that is asked for it ("cuda") or by the one that
+# does without ("auto").
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Temp qw(tempdir);
+use Hymt::Program qw($hymt hymt put);
+use Hymt::Server;
+use Test::More;
+
+my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
+my $model = $ENV{HYMT_MODEL} || 'models/demo';
+my $cuda = dirname(abs_path($module)) . '/hymt_cuda.so';
+my $dir = tempdir(CLEANUP => 1);
+my $cc = $ENV{CC} || 'cc';
+
+chmod 0755, $dir;
+
+
+# A shared object with a table of its own making; its path.
+sub library {
+    my ($name, $code) = @_;
+
+    put("$dir/$name.c", $code);
+    system("$cc -shared -fPIC -o $dir/$name.so $dir/$name.c") == 0
+        or die "$name.c does not compile\n";
+
+    return "$dir/$name.so";
+}
+
+
+# The first line of what "hymt translate" says with this library and backend.
+sub translate {
+    my ($library, @args) = @_;
+
+    local $ENV{HYMT_CUDA_LIBRARY} = $library if defined $library;
+
+    return hymt("Hello.\n", 'translate', $model, '--to', 'de', '--verbose',
+                @args);
+}
+
+
+# What needs what
+
+for my $file ($module, $hymt) {
+    my $needs = `LC_ALL=C readelf -d $file`;
+
+    like($needs, qr/\(NEEDED\).*libc\.so/, "$file: is read");
+    unlike($needs, qr/\(NEEDED\).*(?:cuda|cublas|nvidia)/i,
+           "$file needs no library of CUDA");
+    is(scalar(grep { / U (?:cu|cublas)[A-Z]/ } `nm -D $file`), 0,
+       "$file: nor a symbol of one");
+}
+
+SKIP: {
+    skip 'built without nvcc', 4 if !-e $cuda;
+
+    my @exports = `nm -D --defined-only $cuda`;
+    my $needs = `LC_ALL=C readelf -d $cuda`;
+
+    is(scalar @exports, 1, 'hymt_cuda.so has one symbol') or diag(@exports);
+    like($exports[0], qr/ T hymt_backend_cuda_ops$/, 'the table');
+    unlike($needs, qr/\(NEEDED\).*(?:cuda|cublas|nvidia|stdc)/i,
+           'and opens by itself');
+
+    skip 'there is a driver', 1 if -e '/dev/nvidiactl';
+
+    my ($status, $out, $err) = translate($cuda, '--backend', 'cuda');
+
+    like($err, qr/there is no NVIDIA driver: libcuda\.so\.1 was not found/,
+         'no driver: said');
+}
+
+
+# Libraries that are none
+
+my %none = (
+    "$dir/none.so" => qr{there is no \Q$dir\E/none\.so},
+    library('other', 'int other;') => qr{has no hymt_backend_cuda_ops\(\)},
+    library('old', <<'END') => qr{of another version: its ABI is 1, \d+ is},
+static const struct { unsigned abi; const char *id; } ops = { 1, "x" };
+const void *hymt_backend_cuda_ops(void) { return &ops; }
+END
+);
+
+put("$dir/text.so", "no library\n");
+$none{"$dir/text.so"} = qr{text\.so can't be opened: };
+
+my ($abi) = `cat engine/backend.h` =~ /define HYMT_BACKEND_ABI +(\d+)/;
+
+$none{library('strange', <<"END")} = qr{of another build: its id is strange,};
+static const struct { unsigned abi; const char *id; } ops = { $abi, "strange" };
+const void *hymt_backend_cuda_ops(void) { return &ops; }
+END
+
+for my $library (sort keys %none) {
+    my ($name) = $library =~ m{([a-z]+)\.so$};
+    my ($status, $out, $err) = translate($library, '--backend', 'cuda');
+
+    is($status, 1, "$name, cuda: status");
+    like($err, $none{$library}, "$name, cuda: the reason");
+
+    ($status, $out, $err) = translate($library, '--backend', 'auto');
+
+    is($status, 0, "$name, auto: status") or diag($err);
+    like($out, qr/^Hallo/, "$name, auto: translates");
+    like($err, qr/backend cpu \(auto: no CUDA: .*$none{$library}/,
+         "$name, auto: the reason");
+}
+
+
+# In NGINX
+
+my $CONF = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+env HYMT_CUDA_LIBRARY=@LIBRARY@;
+events { worker_connections 512; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model demo {
+        path %%MODEL%%; backend @BACKEND@; device 3; threads 1; max_batch 8;
+        context 512;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+sub conf {
+    my ($library, $backend) = @_;
+
+    return $CONF =~ s/\@LIBRARY\@/$library/r =~ s/\@BACKEND\@/$backend/r;
+}
+
+{
+    my $s = Hymt::Server->new(conf => conf("$dir/old.so", 'cuda'));
+    my ($status, $said) = $s->test_conf(conf("$dir/old.so", 'cuda'));
+
+    is($status, 0, 'nginx -t opens nothing') or diag($said);
+
+    $s->start();
+
+    my ($res, $tries);
+
+    for $tries (1 .. 50) {
+        $res = $s->json('/translate', { text => 'Hello.', tgt_lang => 'de' });
+        last if $res->{status} == 503 && $res->{body} !~ /loading/;
+        select(undef, undef, undef, 0.1);
+    }
+
+    is($res->{status}, 503, 'backend cuda: 503');
+    like($res->{head}, qr/^Retry-After: \d+/mi, 'to be asked again');
+    like($s->send($s->http('GET', '/status'))->{body},
+         qr/another version: its ABI is 1/, 'the status has the reason');
+    like($s->log(), qr/another version: its ABI is 1/, 'so has the log');
+
+    $s->finish();
+}
+
+{
+    my $s = Hymt::Server->new(conf => conf("$dir/old.so", 'auto'))->start();
+    my $res = $s->json('/translate', { text => 'Hello.', tgt_lang => 'de' });
+    my $engine = 0;
+
+    is($res->{status}, 200, 'backend auto: 200') or diag($res->{body});
+    like($s->log(), qr/backend cpu \(auto: no CUDA: .*its ABI is 1/,
+         'the log has the reason');
+
+    for my $process ({ pid => $s->master(), title => 'master' },
+                     $s->children())
+    {
+        my $maps = Hymt::Process::slurp("/proc/$process->{pid}/maps");
+
+        $engine++ if $maps =~ m{/old\.so$}m;
+        unlike($maps, qr{/old\.so$}m, 'the master has not opened it')
+            if $process->{title} eq 'master';
+    }
+
+    is($engine, 1, 'one worker has');
+
+    $s->finish();
+}
+
+done_testing();
