@@ -19,10 +19,10 @@
  * What is read before the wait for the kernels in front:
  *   - items, n_items and tables: the host's copy in front of the step writes
  *     them, which makes them launch constants;
- *   - K and V but for the page of the row's own position: a decode item is a
- *     sequence's only row in its step, so all positions before it were written
- *     by earlier steps (also where another sequence wrote them: a shared block
- *     is ready when the step that wrote it is done), and the copy is between.
+ *   - K and V but for the row's own position: a decode item is its sequence's
+ *     only row in a step, so all positions before it were written by earlier
+ *     steps (also where another sequence wrote them: a shared block is ready
+ *     when the step that wrote it is done), and the copy is between.
  */
 
 #include "attention_tile.cuh"
@@ -147,19 +147,36 @@ hymt_attn_pages(uint32_t (&page)[HYMT_ATTN_PAGES], const uint32_t *table,
 }
 
 
-/* Pages from..to-1 of a tile's K or V, at `head` of block 0; by one warp. */
+/*
+ * K or V of a tile, at `head` of block 0, by one warp; SKIP: but for row
+ * valid - 1, which is hymt_attn_load_row()'s.
+ */
+template<bool SKIP>
 __device__ __forceinline__ void
 hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
-    const uint32_t (&page)[HYMT_ATTN_PAGES], uint32_t from, uint32_t to,
-    int32_t valid)
+    const uint32_t (&page)[HYMT_ATTN_PAGES], int32_t valid)
 {
 #pragma unroll
     for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
-        if (j >= from && j < to) {
-            hymt_attn_load_page(dst, head + page[j] * page_size, j,
-                                valid - j * HYMT_KV_PAGE);
-        }
+        hymt_attn_load_page<SKIP>(dst, head + page[j] * page_size, j,
+                                  valid - j * HYMT_KV_PAGE);
     }
+}
+
+
+/* K and V of one row of a tile, whose page is at src, by one warp. */
+__device__ __forceinline__ void
+hymt_attn_load_row(uint32_t dst, const hymt_bf16_t *src, uint32_t row)
+{
+    uint32_t  lane, kv;
+
+    lane = threadIdx.x & 31;
+    kv = lane / 16;
+
+    hymt_cp_async_16(dst + kv * HYMT_ATTN_KV
+                     + hymt_attn_offset(HYMT_ATTN_HALF, row, lane % 16),
+                     src + (kv * HYMT_KV_PAGE + row % HYMT_KV_PAGE)
+                           * HYMT_HEAD_DIM + lane % 16 * 8);
 }
 
 
@@ -178,10 +195,10 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     float                 *result;
     size_t                 page_size;
     int32_t                valid;
-    uint32_t               lane, warp, g, head, base, tile, newest, at, width;
+    uint32_t               lane, warp, g, head, base, tile, newest, width;
     uint32_t               k, v, page[HYMT_ATTN_PAGES], a[8][2];
     const uint32_t        *table;
-    const hymt_bf16_t     *cache_k, *cache_v, *q;
+    const hymt_bf16_t     *cache, *cache_v, *row, *q;
     hymt_attention_item_t  item;
 
     hymt_grid_launch();
@@ -199,8 +216,8 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     g = lane / 4;
 
     page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
-    cache_k = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
-    cache_v = cache_k + HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache_v = cache + HYMT_KV_PAGE * HYMT_HEAD_DIM;
     table = args.tables + item.table;
     newest = item.pos / HYMT_KV_PAGE;
 
@@ -221,27 +238,25 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     if (tile >= item.end_tile) {
         hymt_grid_wait();
 
-    } else if (tile < item.pos / HYMT_ATTN_TILE) {
-        hymt_attn_load(k, cache_k, page_size, page, 0, HYMT_ATTN_PAGES, valid);
+    } else if (valid > HYMT_ATTN_TILE) {
+        hymt_attn_load<false>(k, cache, page_size, page, valid);
         hymt_cp_async_commit();
 
-        hymt_attn_load(v, cache_v, page_size, page, 0, HYMT_ATTN_PAGES, valid);
+        hymt_attn_load<false>(v, cache_v, page_size, page, valid);
         hymt_cp_async_commit();
 
         hymt_grid_wait();
 
     } else {
-        at = newest % HYMT_ATTN_PAGES;
+        hymt_attn_load<true>(k, cache, page_size, page, valid);
+        hymt_attn_load<true>(v, cache_v, page_size, page, valid);
 
-        hymt_attn_load(k, cache_k, page_size, page, 0, at, valid);
-        hymt_attn_load(v, cache_v, page_size, page, 0, at, valid);
+        row = cache + __ldg(&table[newest]) * page_size;
 
         hymt_grid_wait();
 
-        hymt_attn_load(k, cache_k, page_size, page, at, HYMT_ATTN_PAGES, valid);
+        hymt_attn_load_row(k, row, valid - 1);
         hymt_cp_async_commit();
-
-        hymt_attn_load(v, cache_v, page_size, page, at, HYMT_ATTN_PAGES, valid);
         hymt_cp_async_commit();
     }
 
@@ -259,7 +274,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         tile = base + warp;
 
         if (tile < item.end_tile) {
-            float           s[8][4], m_t[2], l_t[2];
+            float           s[8][4], m_t[2], l_t[2], share[2];
             uint32_t        p[4][4];
             const uint32_t  pos[2] = { item.pos, item.pos };
 
@@ -292,13 +307,12 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             if (tile + WARPS < item.end_tile) {
                 valid -= WARPS * HYMT_ATTN_TILE;
-                hymt_attn_load(k, cache_k, page_size, page, 0, HYMT_ATTN_PAGES,
-                               valid);
+                hymt_attn_load<false>(k, cache, page_size, page, valid);
             }
 
             hymt_cp_async_commit();
 
-            hymt_attn_softmax<true, 1>(s, m_t, l_t, tile * HYMT_ATTN_TILE,
+            hymt_attn_softmax<true, 1>(s, m_t, share, tile * HYMT_ATTN_TILE,
                                        pos);
             hymt_attn_round(p, s);
 
@@ -319,11 +333,12 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
             __syncwarp();
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_load(v, cache_v, page_size, page, 0, HYMT_ATTN_PAGES,
-                               valid);
+                hymt_attn_load<false>(v, cache_v, page_size, page, valid);
             }
 
             hymt_cp_async_commit();
+
+            hymt_attn_sum<1>(l_t, share);
 
             if (g < GROUP && (lane & 3) == 0) {
                 *(float2 *) (result + g * width + HYMT_HEAD_DIM)

@@ -102,11 +102,11 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
         src = cache + page * page_size;
 
         if (warp < 4) {
-            hymt_attn_load_page(k, src, warp % 4, valid);
+            hymt_attn_load_page<false>(k, src, warp % 4, valid);
         }
 
         if (warp + 4 >= WARPS) {
-            hymt_attn_load_page(k + HYMT_ATTN_KV,
+            hymt_attn_load_page<false>(k + HYMT_ATTN_KV,
                                 src + HYMT_KV_PAGE * HYMT_HEAD_DIM, warp % 4,
                                 valid);
         }
@@ -165,7 +165,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
         __syncthreads();
 
         if (tile * HYMT_ATTN_TILE <= high) {
-            float     s[8][4], a[2], b[2];
+            float     s[8][4], share[2], a[2], b[2];
             uint32_t  k, p[4][4];
 
             k = stage + tile % 2 * HYMT_ATTN_STAGE;
@@ -178,10 +178,11 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
                                                          + (lane >> 4)));
             }, k);
 
-            hymt_attn_tile(s, m, l, a, b, tile,
+            hymt_attn_tile(s, share, m, a, b, tile,
                            tile * HYMT_ATTN_TILE + HYMT_ATTN_TILE - 1 > low,
                            pos);
             hymt_attn_round(p, s);
+            hymt_attn_forward(l, share, a, b);
 
             hymt_attn_values<2>(p, k + HYMT_ATTN_KV,
                                 [&](int nd, float (&x)[2][4]) {

@@ -141,10 +141,10 @@ k_attention_prefill_sm90_bf16(
                 hymt_mbar_wait(empty + 8 * slot, (tile / STAGES - 1) & 1);
             }
 
-            hymt_attn_load_page(k, src, warp, valid);
+            hymt_attn_load_page<false>(k, src, warp, valid);
             hymt_cp_async_commit();
 
-            hymt_attn_load_page(k + HYMT_ATTN_KV,
+            hymt_attn_load_page<false>(k + HYMT_ATTN_KV,
                                 src + HYMT_KV_PAGE * HYMT_HEAD_DIM, warp,
                                 valid);
             hymt_cp_async_commit();
@@ -168,7 +168,7 @@ k_attention_prefill_sm90_bf16(
         return;
     }
 
-    float     s[8][4], acc[16][4], x[16][4], m[2], l[2], a[2], b[2];
+    float     s[8][4], acc[16][4], x[16][4], m[2], l[2], a[2], b[2], share[2];
     uint32_t  p[4][4], pos[2], low, high;
     uint64_t  q_desc, k_desc, v_desc;
 
@@ -285,7 +285,7 @@ k_attention_prefill_sm90_bf16(
     hymt_attn_wgmma_wait<0>();
     hymt_attn_wgmma_pin(s);
 
-    hymt_attn_tile(s, m, l, a, b, 0, HYMT_ATTN_TILE - 1 > low, pos);
+    hymt_attn_tile(s, share, m, a, b, 0, HYMT_ATTN_TILE - 1 > low, pos);
     hymt_attn_round(p, s);
 
     for (tile = 0; tile + 1 < n_tiles; tile++) {
@@ -294,10 +294,12 @@ k_attention_prefill_sm90_bf16(
         scores(tile + 1);
         values(tile);
 
+        hymt_attn_forward(l, share, a, b);
+
         hymt_attn_wgmma_wait<1>();
         hymt_attn_wgmma_pin(s);
 
-        hymt_attn_tile(s, m, l, a_next, b_next, tile + 1,
+        hymt_attn_tile(s, share, m, a_next, b_next, tile + 1,
                        (tile + 2) * HYMT_ATTN_TILE - 1 > low, pos);
 
         hymt_attn_wgmma_wait<0>();
@@ -321,6 +323,7 @@ k_attention_prefill_sm90_bf16(
     }
 
     values(tile);
+    hymt_attn_forward(l, share, a, b);
     hymt_attn_wgmma_wait<0>();
     hymt_attn_wgmma_pin(x);
     merge();

@@ -114,60 +114,70 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
 
 
 /*
- * Maximum, P in place of S and its sum for the lane's rows g and g + 8 of 16;
- * with ROWS 1 for g alone, and P of g + 8 is 0.
+ * Maximum m_t, P in place of S and the lane's share of its sum, for rows g and
+ * g + 8 of 16; with ROWS 1 for g alone, and P of g + 8 is 0.
  *
  * MASK: positions over pos[i] are left out, first being the tile's; without it
  * the caller knows that there are none.  A row with no position at all has
- * m_t = -inf, P = 0 and l_t = 0.
+ * m_t = -inf and P = 0.
  */
 template<bool MASK, int ROWS>
 __device__ __forceinline__ void
-hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&l_t)[2],
+hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&share)[2],
     uint32_t first, const uint32_t (&pos)[2])
 {
-    float     base;
+    float     base, sum[4];
     uint32_t  at;
 
     at = first + 2 * (threadIdx.x & 3);
 
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-        m_t[i] = -CUDART_INF_F;
-
+        if (MASK) {
 #pragma unroll
-        for (int nt = 0; nt < 8; nt++) {
-#pragma unroll
-            for (int e = 2 * i; e < 2 * i + 2; e++) {
-                if (MASK && at + 8 * nt + (e & 1) > pos[i]) {
-                    s[nt][e] = -CUDART_INF_F;
+            for (int j = 0; j < 16; j++) {
+                if (at + 8 * (j / 2) + j % 2 > pos[i]) {
+                    s[j / 2][2 * i + j % 2] = -CUDART_INF_F;
                 }
-
-                m_t[i] = fmaxf(m_t[i], s[nt][e]);
             }
         }
 
-        m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], 1));
-        m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], 2));
+        /* several chains, and both rows before the first shuffle */
+
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            sum[j] = fmaxf(fmaxf(s[j][2 * i], s[j][2 * i + 1]),
+                           fmaxf(s[j + 4][2 * i], s[j + 4][2 * i + 1]));
+        }
+
+        m_t[i] = fmaxf(fmaxf(sum[0], sum[1]), fmaxf(sum[2], sum[3]));
+    }
+
+#pragma unroll
+    for (int lanes = 1; lanes < 4; lanes *= 2) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], lanes));
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
         m_t[i] = __fmul_rn(m_t[i], HYMT_ATTN_SCALE);
 
         /* -inf - -inf would be NaN */
         base = MASK && m_t[i] == -CUDART_INF_F ? 0.0f : m_t[i];
 
-        l_t[i] = 0.0f;
+#pragma unroll
+        for (int j = 0; j < 16; j++) {
+            float  &x = s[j / 2][2 * i + j % 2];
 
-#pragma unroll
-        for (int nt = 0; nt < 8; nt++) {
-#pragma unroll
-            for (int e = 2 * i; e < 2 * i + 2; e++) {
-                s[nt][e] = hymt_attn_exp2(__fmaf_rn(s[nt][e], HYMT_ATTN_SCALE,
-                                                    -base));
-                l_t[i] = __fadd_rn(l_t[i], s[nt][e]);
-            }
+            x = hymt_attn_exp2(__fmaf_rn(x, HYMT_ATTN_SCALE, -base));
+            sum[j % 4] = j < 4 ? x : __fadd_rn(sum[j % 4], x);
         }
 
-        l_t[i] = __fadd_rn(l_t[i], __shfl_xor_sync(0xffffffff, l_t[i], 1));
-        l_t[i] = __fadd_rn(l_t[i], __shfl_xor_sync(0xffffffff, l_t[i], 2));
+        share[i] = __fadd_rn(__fadd_rn(sum[0], sum[1]),
+                             __fadd_rn(sum[2], sum[3]));
     }
 
     if (ROWS == 1) {
@@ -175,6 +185,27 @@ hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&l_t)[2],
         for (int nt = 0; nt < 8; nt++) {
             s[nt][2] = 0.0f;
             s[nt][3] = 0.0f;
+        }
+    }
+}
+
+
+/* l_t of the lane's rows, from the shares of the four lanes that have them. */
+template<int ROWS>
+__device__ __forceinline__ void
+hymt_attn_sum(float (&l_t)[2], const float (&share)[2])
+{
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        l_t[i] = share[i];
+    }
+
+#pragma unroll
+    for (int lanes = 1; lanes < 4; lanes *= 2) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            l_t[i] = __fadd_rn(l_t[i],
+                               __shfl_xor_sync(0xffffffff, l_t[i], lanes));
         }
     }
 }
@@ -272,23 +303,38 @@ hymt_attn_merge(float x, float a, float x_t, float b)
 
 /*
  * The softmax of a tile, P in place of S, and what merging it takes: a and b of
- * each row; m and l are brought forward.
+ * each row; m is brought forward, l by hymt_attn_forward(), which may wait.
  */
 __device__ __forceinline__ void
-hymt_attn_tile(float (&s)[8][4], float (&m)[2], float (&l)[2], float (&a)[2],
-    float (&b)[2], uint32_t tile, bool masked, const uint32_t (&pos)[2])
+hymt_attn_tile(float (&s)[8][4], float (&share)[2], float (&m)[2],
+    float (&a)[2], float (&b)[2], uint32_t tile, bool masked,
+    const uint32_t (&pos)[2])
 {
-    float  m_t[2], l_t[2];
+    float  m_t[2];
 
     if (masked) {
-        hymt_attn_softmax<true, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
+        hymt_attn_softmax<true, 2>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
     } else {
-        hymt_attn_softmax<false, 2>(s, m_t, l_t, tile * HYMT_ATTN_TILE, pos);
+        hymt_attn_softmax<false, 2>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
     }
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         hymt_attn_scales(m[i], m_t[i], a[i], b[i]);
+    }
+}
+
+
+__device__ __forceinline__ void
+hymt_attn_forward(float (&l)[2], const float (&share)[2], const float (&a)[2],
+    const float (&b)[2])
+{
+    float  l_t[2];
+
+    hymt_attn_sum<2>(l_t, share);
+
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
         l[i] = hymt_attn_merge(l[i], a[i], l_t[i], b[i]);
     }
 }
@@ -352,8 +398,9 @@ hymt_attn_store(uint8_t *smem, uint32_t q_half, const float (&acc)[16][4],
 /*
  * One page of K or V (src, 4 KB) to its 16 rows of a tile, by one warp.  Rows
  * at or over `valid`, counted from the page's first, are zeros: never-written
- * cache may hold NaN, and 0 * NaN is NaN.
+ * cache may hold NaN, and 0 * NaN is NaN.  SKIP: row valid - 1 is left out.
  */
+template<bool SKIP>
 __device__ __forceinline__ void
 hymt_attn_load_page(uint32_t dst, const hymt_bf16_t *src, uint32_t page,
     int32_t valid)
@@ -369,6 +416,10 @@ hymt_attn_load_page(uint32_t dst, const hymt_bf16_t *src, uint32_t page,
 
 #pragma unroll
     for (int i = 0; i < HYMT_KV_PAGE / 2; i++) {
+        if (SKIP && row + 2 * i == valid - 1) {
+            continue;
+        }
+
         hymt_cp_async_16_zfill((at ^ ((2 * i & 7) << 4)) + 2 * i * 128,
                                src + 2 * i * HYMT_HEAD_DIM,
                                row + 2 * i < valid);
