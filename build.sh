@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 
 readonly TEST_LIMIT=900       # seconds, all of "test", on two cores
+readonly GPU_LIMIT=300        # seconds, a program of "gpu-test"
 readonly READY_LIMIT=60       # seconds until the demo's model has loaded
 readonly PORT_FIRST=8080 PORT_LAST=8179
 
@@ -23,7 +24,8 @@ usage: ./build.sh [COMMAND]
 Builds hymt: the library, the program hymt, and the module for NGINX.
 
 commands
-  (none)         build/libhymt.a, build/hymt, build/ngx_http_hymt_module.so
+  (none)         build/libhymt.a, build/hymt, build/ngx_http_hymt_module.so,
+                 and build/hymt_cuda.so where nvcc is
   demo           builds, starts NGINX with two workers and the built-in model on
                  127.0.0.1:$PORT_FIRST, or the next free port, translates a sentence
                  into two languages and leaves NGINX running
@@ -38,6 +40,11 @@ commands
   test-valgrind  NGINX under valgrind: clients that leave, bad input
   unit           the unit tests alone, without sanitizers
   lint           tools/check-style, cppcheck
+  gpu-build      what gpu-test runs, to be carried to a machine without nvcc:
+                 build/gpu, build/hymt_cuda.so
+  gpu-test       on a machine with a GPU: the tests of the kernels and of the
+                 CUDA backend, then, where HYMT_GPU_MODEL is set, their benches;
+                 built where nvcc is, else as they are; ends with a table
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
   install        the module into NGINX's modules folder, hymt into \$prefix/bin,
                  examples and the built-in model into \$prefix/share/hymt
@@ -52,9 +59,15 @@ environment
                  with --with-compat --with-threads, or what NGINX_FLAGS says,
                  in build/nginx; the tree itself is left as it is
   NGINX_BINARY   the nginx to run in demo and test: found in PATH unless set
+  CUDA           0: without the CUDA backend; 1: an error where there is no nvcc;
+                 /path: the toolkit to take; else it is built where nvcc is in
+                 PATH or in /usr/local/cuda
+  CUDA_ARCHS     what machine code is made for: "80 86 89 90a"; test makes do with
+                 90a where nothing was built before
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
+  HYMT_GPU_MODEL gpu-test: the model that is measured; see bench/random-model
   HYMT_LONG      test: 1 runs the long forms too
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
   TEST_NGINX_PORT      test: where the NGINX under test listens, 1984 unless set
@@ -293,11 +306,7 @@ build() {
     need gcc g++ libc6-dev make nginx-dev libjansson-dev libpcre2-dev \
          libutf8proc-dev libcld2-dev libicu-dev libexpat1-dev libxml2-dev
 
-    if ! has_program nvcc; then
-        echo "build.sh: no nvcc: the CPU product is built"
-    else
-        echo "build.sh: this version has no CUDA part: the CPU product is built"
-    fi
+    check_cuda
 
     mkdir -p build
 
@@ -309,7 +318,49 @@ build() {
 
 
 list_products() {
-    ls -l build/libhymt.a build/hymt build/ngx_http_hymt_module.so
+    ls -l build/libhymt.a build/hymt build/ngx_http_hymt_module.so \
+          $(cuda_product)
+}
+
+
+# The nvcc that the Makefile takes; nothing where it takes none.
+nvcc_path() {
+    case ${CUDA:-} in
+        0)  ;;
+        /*) command -v "$CUDA/bin/nvcc" || true ;;
+        *)  PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true ;;
+    esac
+}
+
+
+check_cuda() {
+    local nvcc
+
+    export CUDA=${CUDA:-}
+    nvcc=$(nvcc_path)
+
+    case $CUDA in
+        ''|0|1|/*) ;;
+        *) die "CUDA=$CUDA: 0, 1, or the path of a CUDA toolkit" ;;
+    esac
+
+    if [ -n "$nvcc" ]; then
+        return
+    fi
+
+    if [ -n "$CUDA" ] && [ "$CUDA" != 0 ]; then
+        die "CUDA=$CUDA: no nvcc there; install the CUDA toolkit, or name" \
+            "its path: CUDA=/path"
+    fi
+
+    echo "build.sh: ${CUDA:+CUDA=0, }no nvcc: without the CUDA backend"
+}
+
+
+cuda_product() {
+    if [ -n "$(nvcc_path)" ] && [ -e build/hymt_cuda.so ]; then
+        echo build/hymt_cuda.so
+    fi
 }
 
 
@@ -358,6 +409,15 @@ install_() {
     install -d "$dest$modules" "$dest$prefix/bin" "$dest$share/models/demo"
     install -m 644 build/ngx_http_hymt_module.so "$dest$modules/"
     install -m 755 build/hymt "$dest$prefix/bin/"
+
+    # beside the module, and where the program looks
+
+    if [ -n "$(cuda_product)" ]; then
+        install -d "$dest$prefix/lib/hymt"
+        install -m 755 build/hymt_cuda.so "$dest$modules/"
+        install -m 755 build/hymt_cuda.so "$dest$prefix/lib/hymt/"
+    fi
+
     install -m 644 conf/nginx.conf.example "$dest$share/"
 
     local folder
@@ -375,6 +435,11 @@ install_() {
     echo "$dest$modules/ngx_http_hymt_module.so"
     echo "$dest$prefix/bin/hymt"
     echo "$dest$share/"
+
+    if [ -n "$(cuda_product)" ]; then
+        echo "$dest$modules/hymt_cuda.so"
+        echo "$dest$prefix/lib/hymt/hymt_cuda.so"
+    fi
 }
 
 
@@ -693,6 +758,12 @@ test_() {
 
 
 test_now() {
+    # all targets take minutes; where they have been made they are kept
+
+    if ! grep -qs sm_80 build/cuda/flags; then
+        export CUDA_ARCHS=${CUDA_ARCHS:-90a}
+    fi
+
     build all unit-san
     prove_ $(unit_programs build/unit-san) t/*.t
 }
@@ -735,6 +806,52 @@ asan_nginx() {
 
     printf '#!/bin/sh\nLD_PRELOAD="%s" exec %q "$@"\n' "${libs# }" \
         "$(nginx_path)"
+}
+
+
+# What is there is run where nothing can be built: the products may have come
+# from another machine.  The benches need a model in the shape they are to
+# measure: HYMT_GPU_MODEL, made by bench/random-model.
+gpu_test() {
+    local i name said rc=0 report=()
+
+    if [ -n "$(nvcc_path)" ]; then
+        build cuda gpu
+    elif ! compgen -G 'build/gpu/*_test' >/dev/null; then
+        die "no nvcc, and no programs in build/gpu: bring them from where" \
+            "./build.sh gpu-build has made them"
+    fi
+
+    export HYMT_CUDA_LIBRARY=${HYMT_CUDA_LIBRARY:-$PWD/build/hymt_cuda.so}
+
+    for i in build/gpu/*_test; do
+        name=${i##*/}
+        said=$i.log
+
+        if timeout "$GPU_LIMIT" "$i" > "$said" 2>&1; then
+            report+=("passed  $(printf %4d "$(grep -c '^ok' "$said")")  $name")
+        else
+            report+=("FAILED        $name: see $said")
+            grep -A3 -E '^(not ok|Bail out)' "$said" | head -20 || true
+            rc=1
+        fi
+    done
+
+    for i in build/gpu/cuda_*; do
+        if [ -z "${HYMT_GPU_MODEL:-}" ] || [[ ${i##*/} == *.* ]]; then
+            continue
+        fi
+
+        echo "build.sh: ---- ${i##*/} ----"
+        name=$HYMT_GPU_MODEL
+        [[ $i == *_step || $i == *_mixed ]] || name=
+
+        timeout "$GPU_LIMIT" "$i" ${name:+"$name"} || rc=1
+    done
+
+    printf '%s\n' "${report[@]}"
+
+    return $rc
 }
 
 
@@ -885,6 +1002,8 @@ case "${1:-}" in
     test-asan)      test_asan ;;
     test-clang)     test_clang ;;
     test-valgrind)  test_valgrind ;;
+    gpu-build)      build cuda gpu ;;
+    gpu-test)       gpu_test ;;
     unit)           unit ;;
     lint)           lint ;;
     fuzz)           fuzz "${2:-}" ;;

@@ -56,7 +56,7 @@ hymt_backend_on_device(const char *name)
         return true;
     }
 
-    /* what the driver, or WSL's, has put there; to ask it would be to open it */
+    /* what a driver has put there, WSL's too; asking it would open it */
 
     return strcmp(name, "auto") == 0
            && (access("/dev/nvidiactl", F_OK) == 0

@@ -28,8 +28,8 @@ typedef struct {
 
 /*
  * Sizes for a model of `weights` bytes in `memory` bytes, for a backend of this
- * depth whose KV numbers take `kv_element` bytes.  Errors name the setting, what
- * was found and what would be right.
+ * depth whose KV numbers take `kv_element` bytes.  Errors name the setting,
+ * what was found and what would be right.
  */
 hymt_status_t hymt_sizing(const hymt_engine_params_t *params,
     uint32_t depth, uint32_t kv_element, const hymt_config_t *config,

@@ -46,7 +46,13 @@ sub files {
 
     ok($module, 'install: the module, in ' . ($module // 'no folder'));
 
-    my @want = sort($module // (), '/opt/hymt/bin/hymt',
+    # where there was an nvcc
+
+    my @cuda = -e 'build/hymt_cuda.so' && $module
+               ? ($module =~ s{[^/]+$}{hymt_cuda.so}r,
+                  '/opt/hymt/lib/hymt/hymt_cuda.so') : ();
+
+    my @want = sort($module // (), '/opt/hymt/bin/hymt', @cuda,
                     '/opt/hymt/share/hymt/nginx.conf.example',
                     (map { s{^conf}{/opt/hymt/share/hymt}r }
                          map { glob "conf/$_/*" }
@@ -56,7 +62,7 @@ sub files {
     is_deeply([files($dest)], \@want, 'install: all files, and no others');
     like($said, qr{^\Q$dest\E$_$}m, "install: names $_")
         for $module // 'the module', '/opt/hymt/bin/hymt',
-            '/opt/hymt/share/hymt/';
+            '/opt/hymt/share/hymt/', @cuda;
 
     ok(-x "$dest/opt/hymt/bin/hymt", 'install: the program may be run');
 
@@ -68,7 +74,7 @@ sub files {
 
     # what install has named is all there is to take away
 
-    unlink map { "$dest$_" } $module // (), '/opt/hymt/bin/hymt';
+    unlink map { "$dest$_" } $module // (), '/opt/hymt/bin/hymt', @cuda;
     system('rm', '-r', "$dest/opt/hymt/share/hymt");
     is_deeply([files($dest)], [], 'uninstall by hand: nothing is left');
 }

@@ -115,6 +115,14 @@ hymt_session_option(hymt_session_params_t *params, int option,
 
         params->threads = (uint32_t) n;
         return HYMT_OK;
+
+    case HYMT_OPT_DEVICE:
+        if (hymt_session_number("device", value, 0, 127, &n, err) != HYMT_OK) {
+            return HYMT_ERROR;
+        }
+
+        params->device = (int) n;
+        return HYMT_OK;
     }
 
     return HYMT_DECLINED;
@@ -298,6 +306,7 @@ hymt_session_start(hymt_session_t *session,
     hp.engine.model = params->model;
     hp.engine.backend = params->backend;
     hp.engine.threads = params->threads;
+    hp.engine.device = params->device;
     hp.engine.max_batch = params->batch;
     hp.engine.context = params->context;
     hp.engine.prefix_cache = true;

@@ -18,6 +18,7 @@ enum {
     HYMT_OPT_BACKEND = 256,
     HYMT_OPT_BATCH,
     HYMT_OPT_CONTEXT,
+    HYMT_OPT_DEVICE,
     HYMT_OPT_FAMILY,
     HYMT_OPT_THREADS,
     HYMT_OPT_VERBOSE,
@@ -27,15 +28,18 @@ enum {
     { "backend", required_argument, NULL, HYMT_OPT_BACKEND },                 \
     { "batch", required_argument, NULL, HYMT_OPT_BATCH },                     \
     { "context-size", required_argument, NULL, HYMT_OPT_CONTEXT },            \
+    { "device", required_argument, NULL, HYMT_OPT_DEVICE },                   \
     { "family", required_argument, NULL, HYMT_OPT_FAMILY },                   \
     { "threads", required_argument, NULL, HYMT_OPT_THREADS },                 \
     { "verbose", no_argument, NULL, HYMT_OPT_VERBOSE }
 
 #define HYMT_SESSION_MANUAL                                                   \
-    "  --backend NAME    cpu, ref (slow, readable), or auto (the default)\n"  \
+    "  --backend NAME    cuda, cpu, ref (slow, readable), or auto: cuda\n"    \
+    "                    where that can be (the default)\n"                   \
     "  --batch N         sequences that run at once (16)\n"                   \
     "  --context-size N  tokens of a prompt and its output (8192, or the\n"   \
     "                    model's limit)\n"                                    \
+    "  --device N        which GPU (0)\n"                                     \
     "  --family NAME     whose prompts: mt1, mt1.5, mt2, or auto (the\n"      \
     "                    default: by the directory's name)\n"                 \
     "  --threads N       compute threads (one a core; one less over two)\n"   \
@@ -47,6 +51,7 @@ typedef struct {
     const char     *backend;
     hymt_family_t   family;
     uint32_t        threads;
+    int             device;
     uint32_t        batch;
     uint32_t        context;
     bool            verbose;

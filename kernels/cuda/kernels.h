@@ -77,7 +77,8 @@ typedef struct {
 typedef enum {
     HYMT_GEMM_STORE = 0,  /* y [m][n] bf16 */
     HYMT_GEMM_SILU,       /* w: 8 rows of gate, 8 of up, 8 of gate, ...;
-                             y [m][n/2] = bf16(bf16(silu(bf16 gate)) * bf16 up) */
+                             y [m][n/2] = bf16(bf16(silu(bf16 gate))
+                                               * bf16 up) */
     HYMT_GEMM_F32,        /* y [m][n] fp32, not rounded */
 } hymt_gemm_after_t;
 
@@ -163,7 +164,7 @@ typedef struct {
 cudaError_t hymt_cuda_add_norm(const hymt_cuda_t *dev,
     const hymt_norm_args_t *args, cudaStream_t stream);
 
-/* y[r][i] = silu_mul of gu, interleaved as HYMT_GEMM_SILU says; after cublasLt */
+/* y[r][i] = silu_mul of gu, in turns as HYMT_GEMM_SILU says; after cuBLASLt */
 cudaError_t hymt_cuda_silu_mul(const hymt_cuda_t *dev,
     const hymt_bf16_t *gu, hymt_bf16_t *y, uint32_t rows, uint32_t ffn,
     cudaStream_t stream);
@@ -285,8 +286,8 @@ typedef struct {
     uint32_t                  seen_words;
     uint32_t                 *last;     /* [slots]: the drawn token */
     uint32_t                 *out;      /* [rows] device or mapped host */
-    uint32_t                 *bad;      /* [1]: |= 1 where a logit of a drawn row
-                                           is not finite */
+    uint32_t                 *bad;      /* [1]: |= 1 where a drawn row has a
+                                           logit that is not finite */
     void                     *scratch;  /* hymt_sampler_scratch(rows, ld) */
 } hymt_sample_args_t;
 

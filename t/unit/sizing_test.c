@@ -27,8 +27,8 @@ test_sizes(void)
     p.context = 0;
     p.max_batch = 32;
 
-    is_int(hymt_sizing(&p, 1, 4, &c, 1000, UINT64_C(1) << 40, &s, &err), HYMT_OK,
-           "defaults");
+    is_int(hymt_sizing(&p, 1, 4, &c, 1000, UINT64_C(1) << 40, &s, &err),
+           HYMT_OK, "defaults");
     is_int(s.context, 8192, "context 8192");
     is_int(s.n_blocks, 2048, "KV of max_batch * 1024 tokens");
     is_int(s.kv_bytes, UINT64_C(32768) * 8192, "at 8 KiB a token");
