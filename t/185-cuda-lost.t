@@ -1,0 +1,172 @@
+# A device that is lost while the engine works, as NGINX sees it: the CUDA
+# backend's place is taken by the CPU's code in a shared object of the test's
+# own, which fails once where it is told to.  The worker leaves of its own, the
+# next one opens the device anew, and who was waiting is answered.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use Hymt::Server;
+use Test::More;
+
+my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
+my $build = dirname(abs_path($module));
+my $cc = $ENV{CC} || 'cc';
+
+my $CODE = <<'END';
+#include "backend.h"
+
+#include <unistd.h>
+
+static hymt_backend_ops_t  ops;
+
+const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
+
+static hymt_status_t
+launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
+{
+    if (unlink(FAULT "-launch") == 0) {
+        return hymt_fail(err, "CUDA: cudaGraphLaunch() failed: lost");
+    }
+
+    return hymt_backend_cpu.launch(b, batch, err);
+}
+
+static hymt_status_t
+collect(hymt_backend_t *b, uint32_t *tokens, hymt_error_t *err)
+{
+    if (unlink(FAULT "-collect") == 0) {
+        return hymt_fail(err, "CUDA: cudaEventSynchronize() failed: lost");
+    }
+
+    return hymt_backend_cpu.collect(b, tokens, err);
+}
+
+static hymt_status_t
+memory(int device, uint64_t *bytes, hymt_error_t *err)
+{
+    if (access(FAULT "-open", F_OK) == 0) {
+        return hymt_fail(err, "device %d: there are 0 CUDA devices", device);
+    }
+
+    *bytes = UINT64_C(8) << 30;
+
+    return HYMT_OK;
+}
+
+const hymt_backend_ops_t *
+hymt_backend_cuda_ops(void)
+{
+    ops = hymt_backend_cpu;
+    ops.name = "cuda";
+    ops.launch = launch;
+    ops.collect = collect;
+    ops.device_memory = memory;
+
+    return &ops;
+}
+END
+
+my $s = Hymt::Server->new(timeout => 60, conf => <<'END');
+%%GLOBALS%%
+worker_processes 3;
+env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
+events { worker_connections 512; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model demo {
+        path %%MODEL%%; backend cuda; threads 1; max_batch 8; context 512;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+my $dir = $s->dir();
+
+chmod 0755, $dir;
+
+plan skip_all => 'the module was built by itself' if !-e "$build/libhymt.a";
+plan skip_all => 'as another user nothing can be put there' if $> != 0;
+
+$s->write_file('device.c', $CODE);
+
+$s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
+
+is(system("$cc -std=c11 -D_GNU_SOURCE -shared -fPIC -Iengine"
+          . " -DFAULT='\"$dir/fault\"' -o $dir/device.so $dir/device.c"
+          . " $build/libhymt.a -Wl,--version-script=$dir/map"
+          . " -Wl,--as-needed -ljansson -lm -lpthread"),
+   0, 'the shared object is built');
+
+
+sub requests {
+    my ($n) = @_;
+
+    return map { $s->http_json('/translate',
+                               { text => "Open the file number $_ for me.",
+                                 tgt_lang => 'de' }) } 1 .. $n;
+}
+
+
+sub engine {
+    return $s->get('/status')->{json}{engine_worker}{pid};
+}
+
+
+$s->start();
+ok($s->wait_ready('/status'), 'ready');
+like($s->log(), qr/backend cuda: /, 'on the device');
+
+my @want = map { $_->{json}{translation} } $s->send_many([requests(30)]);
+
+is(scalar(grep { defined } @want), 30, 'all are answered');
+
+for my $call (qw(launch collect)) {
+    my $pid = engine();
+
+    $s->write_file("fault-$call", '');
+
+    my @responses = $s->send_many([requests(30)]);
+
+    is(scalar(grep { $_->{status} == 200 } @responses), 30,
+       "$call fails: all are answered, by the next engine");
+    is_deeply([map { $_->{json}{translation} } @responses], \@want,
+              "$call fails: as without it");
+
+    ok($s->wait_ready('/status'), "$call fails: an engine is ready");
+    isnt(engine(), $pid, "$call fails: in another process");
+    like($s->log(), qr/worker process $pid exited with code 0/,
+         "$call fails: the worker left of its own");
+}
+
+is(scalar($s->grep_log(qr/the engine has failed: this worker leaves/)), 2,
+   'the log says so');
+like($s->log(), qr/cudaGraphLaunch\(\) failed: lost/, 'and why');
+like($s->log(), qr/cudaEventSynchronize\(\) failed: lost/, 'each time');
+
+
+# The device does not come back
+
+$s->write_file('fault-open', '');
+$s->write_file('fault-launch', '');
+
+my ($res) = $s->send_many([requests(1)]);
+
+is($res->{status}, 503, 'gone for good: 503');
+like($res->{head}, qr/^Retry-After: \d+/mi, 'to be asked again');
+ok($s->wait_until(20, sub {
+    ($s->get('/status')->{json}{models}[0]{reason} // '')
+        =~ /there are 0 CUDA devices/;
+}), 'the status has the reason');
+
+$s->finish();
+
+done_testing();
