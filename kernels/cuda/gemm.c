@@ -17,9 +17,8 @@
 #include <string.h>
 
 
-#define HYMT_GEMM_PLANS    12      /* 8, 16, 32, ... rows */
+#define HYMT_GEMM_PLANS    16
 #define HYMT_GEMM_PROOFS   64      /* results kept */
-#define HYMT_GEMM_FIRST    8       /* rows of the first plan */
 #define HYMT_GEMM_CHECKED  16      /* first and last rows compared */
 
 
@@ -58,12 +57,18 @@ static void hymt_gemm_best_plan(const hymt_cuda_t *dev,
 static cudaError_t hymt_gemm_run_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
     const hymt_gemm_map_t *map, uint32_t m, cudaStream_t stream);
+static bool hymt_gemm_is_sm90(const hymt_gemm_plan_t *plan);
 static bool hymt_gemm_proven(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m);
 static cudaError_t hymt_gemm_prove(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m,
     bool *equal);
 
+
+/* Numbers of rows that have a plan of their own, and whatever is the most. */
+static const uint32_t     hymt_gemm_steps[HYMT_GEMM_PLANS - 1] = {
+    8, 16, 32, 64, 128, 256, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192
+};
 
 static pthread_mutex_t    hymt_gemm_lock = PTHREAD_MUTEX_INITIALIZER;
 static hymt_gemm_proof_t  hymt_gemm_proofs[HYMT_GEMM_PROOFS];
@@ -111,12 +116,12 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     g->dev = *dev;
     g->shape = *shape;
 
-    for (m = HYMT_GEMM_FIRST; ; m *= 2) {
+    for (m = 0; m != shape->max_rows; g->n_plans++) {
         plan = &g->plans[g->n_plans];
 
-        if (m >= shape->max_rows || g->n_plans == HYMT_GEMM_PLANS - 1) {
-            m = shape->max_rows;
-        }
+        m = g->n_plans < HYMT_GEMM_PLANS - 1 ? hymt_gemm_steps[g->n_plans]
+                                             : shape->max_rows;
+        m = m < shape->max_rows ? m : shape->max_rows;
 
         hymt_gemm_best_plan(dev, shape, m, plan);
 
@@ -129,18 +134,12 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         plan->max_rows = m;
 
-        if (plan->kind == HYMT_GEMM_WGMMA
+        if (hymt_gemm_is_sm90(plan)
             && hymt_gemm_sm90_map(shape, plan, &g->maps[g->n_plans], err, cap)
                != 0)
         {
             free(g);
             return -1;
-        }
-
-        g->n_plans++;
-
-        if (m == shape->max_rows) {
-            break;
         }
     }
 
@@ -181,7 +180,7 @@ hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap)
     uint32_t                 i;
     const hymt_gemm_plan_t  *p;
 
-    static const char *const  names[] = { "mma", "wgmma", "cublasLt" };
+    static const char *const  names[] = { "mma", "wgmma", "warp", "cublasLt" };
 
     n = snprintf(text, cap, "%u x %u:", gemm->shape.n, gemm->shape.k);
     used = n < 0 ? 0 : (size_t) n;
@@ -272,7 +271,8 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         }
     }
 
-    if (best != NULL && best->kind == HYMT_GEMM_WGMMA) {
+    if (best != NULL && best->kind != HYMT_GEMM_LT) {
+        plan->kind = best->kind;
         plan->tokens = best->tokens;
         plan->rows = best->rows;
         plan->depth = best->depth;
@@ -306,6 +306,7 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     switch (plan->kind) {
 
     case HYMT_GEMM_WGMMA:
+    case HYMT_GEMM_WARP:
         return hymt_gemm_sm90_run(dev, shape, plan, map, m, stream);
 
     case HYMT_GEMM_LT:
@@ -314,6 +315,13 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     default:
         return hymt_gemm_mma_run(dev, shape, plan, m, stream);
     }
+}
+
+
+static bool
+hymt_gemm_is_sm90(const hymt_gemm_plan_t *plan)
+{
+    return plan->kind == HYMT_GEMM_WGMMA || plan->kind == HYMT_GEMM_WARP;
 }
 
 
@@ -440,7 +448,7 @@ hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         hymt_gemm_own_plan(dev, &s, (uint32_t) check, &own);
 
-        if (own.kind == HYMT_GEMM_WGMMA) {
+        if (hymt_gemm_is_sm90(&own)) {
             char  err[256];
 
             if (hymt_gemm_sm90_map(&s, &own, &map, err, sizeof(err)) != 0) {

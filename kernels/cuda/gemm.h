@@ -16,6 +16,7 @@ extern "C" {
 typedef enum {
     HYMT_GEMM_MMA = 0,    /* gemm_mma.cu: every device */
     HYMT_GEMM_WGMMA,      /* gemm_sm90.cu: cc 9.0 */
+    HYMT_GEMM_WARP,       /* gemm_sm90.cu: cc 9.0, few rows of w a block */
     HYMT_GEMM_LT,         /* gemm_lt.c: cublasLt */
 } hymt_gemm_kind_t;
 
@@ -30,7 +31,7 @@ typedef struct {
     uint32_t          max_rows;
     hymt_gemm_kind_t  kind;
 
-    /* HYMT_GEMM_WGMMA and HYMT_GEMM_MMA */
+    /* all but HYMT_GEMM_LT; _MMA: tokens and rows alone */
     uint16_t          tokens;    /* of a tile: 8, 16, 32, 64, 128 */
     uint16_t          rows;      /* of the weight, of a tile; % 8, SILU % 16 */
     uint16_t          depth;     /* of a stage, in 64 columns: 1, 2, 4 */
