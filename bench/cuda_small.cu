@@ -5,9 +5,11 @@
  * Each line is the time of one node, the median of many replays, all buffers
  * rotated past the L2 cache; bytes are what the operator must move, and the
  * share is that of the read bandwidth measured in the same run.  The first
- * line, a chain of empty kernels, is what a node costs that does nothing.
+ * line, a chain of empty kernels, is what a node costs that does nothing.  "In
+ * L2": all nodes on the same buffers, as in a decode step, where the product
+ * before has just written them.
  *
- *     cuda_small [hidden ffn heads kv_heads]
+ *     cuda_small [sampler | hidden ffn heads kv_heads]
  */
 
 #include "kernels.h"
@@ -265,6 +267,15 @@ node_add_norm(uint32_t i, uint32_t rows, const void *setting)
 
 
 static void
+node_add_norm_hot(uint32_t i, uint32_t rows, const void *setting)
+{
+    (void) i;
+
+    node_add_norm(0, rows, setting);
+}
+
+
+static void
 node_silu(uint32_t i, uint32_t rows, const void *setting)
 {
     size_t  bytes;
@@ -304,6 +315,15 @@ node_rope(uint32_t i, uint32_t rows, const void *setting)
     args.eps = 1e-5f;
 
     gpu(hymt_cuda_rope_append(&dev, &args, dev.stream));
+}
+
+
+static void
+node_rope_hot(uint32_t i, uint32_t rows, const void *setting)
+{
+    (void) i;
+
+    node_rope(1, rows, setting);
 }
 
 
@@ -488,13 +508,17 @@ main(int argc, char **argv)
     set_up();
     bench_bandwidth();
 
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (i = 0; argc != 2 && i < sizeof(rows) / sizeof(rows[0]); i++) {
         r = rows[i];
 
         report("embed", rows[i], node_embed, NODES, r * hidden * 6, NULL);
         report("add, norm", rows[i], node_add_norm, NODES, r * hidden * 8,
                NULL);
+        report("add, norm, in L2", rows[i], node_add_norm_hot, NODES,
+               r * hidden * 8, NULL);
         report("rope, norm, append", rows[i], node_rope, NODES,
+               r * (n_heads + 2 * n_kv) * 512, NULL);
+        report("rope, norm, append, in L2", rows[i], node_rope_hot, NODES,
                r * (n_heads + 2 * n_kv) * 512, NULL);
         report("silu, mul", rows[i], node_silu, NODES, r * ffn * 6, NULL);
     }

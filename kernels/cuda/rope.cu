@@ -90,7 +90,8 @@ hymt_head_norm(hymt_bf16x4_t *lo, hymt_bf16x4_t *hi,
  * Moves 4 * (n_heads + 2 n_kv) * 128 bytes a row.  Positions, destinations and
  * tables are the host's, copied before the step's first kernel, so they are
  * read while the product before this is still running; after the wait there is
- * one load, one butterfly and one store.
+ * one load, one butterfly and one store.  H200, 16 and 4 heads: one row 0.87 us
+ * of which an empty node is 0.39, 2048 rows 8.7 us, 63 % of the read bandwidth.
  */
 static __global__ void __launch_bounds__(HYMT_ROPE_THREADS)
 k_rope_append_bf16(const __grid_constant__ hymt_rope_args_t a)

@@ -8,20 +8,33 @@
  * there.  What is not so simple (no top_k, a large one, too many ties) it draws
  * from the whole row.
  *
- * Bytes: rows * vocab * 4, and k * 512 a row the second time.
+ * Bytes: rows * vocab * 4, and k * 512 a row the second time.  H200, 120818
+ * tokens, top_k 20, top_p 0.6, penalty: 256 rows 39.7 us, 67 % of the read
+ * bandwidth (greedy 33.8 us, 79 %); one row 5.8 us.
  */
 
 #include "ptx.cuh"
 #include "sampler_whole.cuh"
 
 
-#define HYMT_BEST_THREADS  256
-#define HYMT_BEST_GROUPS   4        /* of a warp */
-#define HYMT_BLOCK_GROUPS  (HYMT_BEST_THREADS / 32 * HYMT_BEST_GROUPS)
+#define HYMT_BEST_WARPS    8
+#define HYMT_BEST_BLOCKS   8        /* of a multiprocessor */
+#define HYMT_BEST_GROUPS   2        /* of a warp at a time: a part of a row */
+#define HYMT_BEST_PART     (HYMT_BEST_GROUPS * HYMT_GROUP)
+
+/* sm_86 and sm_89 have room for fewer threads */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900
+#define HYMT_BEST_RESIDENT 6
+#else
+#define HYMT_BEST_RESIDENT HYMT_BEST_BLOCKS
+#endif
+
+#define HYMT_MAX_RANKS     8        /* blocks of a row, in a cluster */
+#define HYMT_RANK_BLOCKS   128      /* of a launch: while there is room */
 
 #define HYMT_FEW           128      /* top_k up to it goes by candidates */
 
-#define HYMT_FEW_BINS      1024
+#define HYMT_FEW_BINS      HYMT_SAMPLE_THREADS
 
 /* the best of a group that has something infinite or not a number in it */
 #define HYMT_KEY_BAD       0xffffffffu
@@ -36,6 +49,8 @@ hymt_sample_src(const hymt_sample_args_t *a, uint32_t row,
     r->penalty = s->repetition_penalty;
     r->temperature = s->temperature;
     r->seen = NULL;
+    r->rank = 0;
+    r->n_ranks = 1;
 
     if (s->repetition_penalty != 1) {
         r->seen = a->seen + (size_t) s->slot * a->seen_words;
@@ -44,80 +59,134 @@ hymt_sample_src(const hymt_sample_args_t *a, uint32_t row,
 
 
 /*
- * best[row][group] = key of the greatest of the group's penalised logits
- *
- * A warp takes 4 groups, 512 bytes each, all loads before the first use; it
- * ends when they are done, so that many blocks are in flight at any time.
- * vocab * 4 bytes a row.
+ * Four logits of a lane for their group's best, and which of them are seen.
+ * Past the vocabulary others of the group come twice, which changes no maximum.
  */
-static __global__ void __launch_bounds__(HYMT_BEST_THREADS)
+static __device__ __forceinline__ void
+hymt_best_tail(const hymt_sample_src_t *r, uint32_t group, float4 *v,
+    uint32_t *seen)
+{
+    uint32_t  id, left;
+
+    group = min(group, (r->vocab - 1) / HYMT_GROUP);
+    id = group * HYMT_GROUP + threadIdx.x % 32 * 4;
+    id = id < r->vocab ? id : group * HYMT_GROUP;
+    left = r->vocab - id;
+
+    *v = __ldcg((const float4 *) (r->logits + id));
+    *seen = hymt_seen4(r, id);
+
+    if (left < 4) {
+        v->y = left > 1 ? v->y : v->x;
+        v->z = left > 2 ? v->z : v->x;
+        v->w = v->x;
+        *seen &= (1u << left) - 1;
+        *seen |= *seen & 1 ? 15u << left & 15 : 0;
+    }
+}
+
+
+/*
+ * best[row][group] = key of the greatest of the group's penalised logits;
+ * HYMT_KEY_BAD in some group of a row where not all are finite
+ *
+ * A block has a slice of a row, whose parts, 2 groups or 1 KB, its warps take
+ * in turn: all loads of a part come before the first use.  Some 45 instructions
+ * for the 128 logits of a group: at twice as many they were the limit, and not
+ * the memory.
+ *
+ * vocab * 4 bytes a row, and vocab / 8 where there is a penalty.
+ */
+static __global__ void __launch_bounds__(HYMT_BEST_WARPS * 32,
+                                         HYMT_BEST_RESIDENT)
 k_group_best_f32(const __grid_constant__ hymt_sample_args_t a, uint32_t *best,
-    uint32_t n_groups)
+    uint32_t n_groups, uint32_t row_parts, uint32_t slice_parts)
 {
     int                i;
     float              zero;
     float4             v[HYMT_BEST_GROUPS];
-    uint32_t           lane, group, id, key, kept, seen[HYMT_BEST_GROUPS];
-    hymt_sample_row_t  s;
+    uint32_t           lane, part, end, group, id, key, kept, slot;
+    uint32_t           seen[HYMT_BEST_GROUPS];
     hymt_sample_src_t  r;
 
     hymt_grid_launch();
 
     /* settings are the host's, copied before the step's first kernel */
 
-    s = a.sample[blockIdx.y];
-    hymt_sample_src(&a, blockIdx.y, &s, &r);
+    slot = a.sample[blockIdx.y].slot;
+    hymt_sample_src(&a, blockIdx.y, &a.sample[blockIdx.y], &r);
 
     lane = threadIdx.x % 32;
-    group = (blockIdx.x * (HYMT_BEST_THREADS / 32) + threadIdx.x / 32)
-            * HYMT_BEST_GROUPS;
+    part = blockIdx.x * slice_parts + threadIdx.x / 32;
+    end = min((blockIdx.x + 1) * slice_parts, row_parts);
+    best += (size_t) blockIdx.y * n_groups;
+    zero = 0;
 
     hymt_grid_wait();
 
-    if (s.slot == UINT32_MAX) {
+    if (slot == UINT32_MAX || part >= end) {
         return;
     }
 
-    #pragma unroll
-    for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-        id = (group + i) * HYMT_GROUP + lane * 4;
-        v[i] = hymt_logits4(&r, id);
-        seen[i] = hymt_seen4(&r, id);
-    }
+    for ( /* void */ ; part < end; part += HYMT_BEST_WARPS) {
+        group = part * HYMT_BEST_GROUPS;
 
-    kept = 0;
+        if ((part + 1) * HYMT_BEST_PART <= r.vocab) {
+            id = part * HYMT_BEST_PART + lane * 4;
 
-    #pragma unroll
-    for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-        id = (group + i) * HYMT_GROUP + lane * 4;
+            #pragma unroll
+            for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+                v[i] = __ldcg((const float4 *) (r.logits + id)
+                              + i * (HYMT_GROUP / 4));
+                seen[i] = 0;
+            }
 
-        /* x * 0 is 0 but for what is not finite */
+            if (r.seen != NULL) {
+                #pragma unroll
+                for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+                    seen[i] = __ldcg(r.seen + id / 32 + i * (HYMT_GROUP / 32));
+                }
 
-        zero = v[i].x * 0.0f;
+                #pragma unroll
+                for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+                    seen[i] = seen[i] >> id % 32 & 15;
+                }
+            }
 
-        if (r.vocab - id >= 4 && id < r.vocab) {
+        } else {
+            #pragma unroll
+            for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+                hymt_best_tail(&r, group + i, &v[i], &seen[i]);
+            }
+        }
+
+        kept = 0;
+
+        #pragma unroll
+        for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+
+            /* x * 0 is 0 but for what is not finite */
+
+            zero = fmaf(v[i].x, 0.0f, zero);
             zero = fmaf(v[i].y, 0.0f, zero);
             zero = fmaf(v[i].z, 0.0f, zero);
             zero = fmaf(v[i].w, 0.0f, zero);
 
-        } else if (id < r.vocab) {
-            zero = r.vocab - id > 1 ? fmaf(v[i].y, 0.0f, zero) : zero;
-            zero = r.vocab - id > 2 ? fmaf(v[i].z, 0.0f, zero) : zero;
+            v[i] = hymt_penalise4(&r, v[i], seen[i]);
 
-        } else {
-            zero = 0;
+            key = hymt_key(fmaxf(fmaxf(v[i].x, v[i].y),
+                                 fmaxf(v[i].z, v[i].w)) + 0.0f);
+            key = __reduce_max_sync(0xffffffffu, key);
+            kept = lane == i ? key : kept;
         }
 
-        v[i] = hymt_penalise4(&r, v[i], seen[i]);
-
-        key = hymt_key(fmaxf(fmaxf(v[i].x, v[i].y), fmaxf(v[i].z, v[i].w))
-                       + 0.0f);
-        key = __reduce_max_sync(0xffffffffu, zero == 0 ? key : HYMT_KEY_BAD);
-        kept = lane == i ? key : kept;
+        if (lane < HYMT_BEST_GROUPS && group + lane < n_groups) {
+            best[group + lane] = kept;
+        }
     }
 
-    if (lane < HYMT_BEST_GROUPS && group + lane < n_groups) {
-        best[(size_t) blockIdx.y * n_groups + group + lane] = kept;
+    if (__any_sync(0xffffffffu, zero != 0) && lane == 0) {
+        best[group] = HYMT_KEY_BAD;
     }
 }
 
@@ -176,18 +245,34 @@ hymt_draw_best(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
 }
 
 
+/* What a draw by candidates needs of the settings; ready before the logits. */
+typedef struct {
+    uint32_t  top_k;
+    float     top_p;
+    uint32_t  u;
+    float     width;       /* of a bin of logits */
+    float     scale;       /* bins for one of logits */
+} hymt_few_t;
+
+
+static __device__ __forceinline__ uint32_t
+hymt_few_bin(const hymt_few_t *few, float best, float x)
+{
+    return __float2uint_rz((best - x) * few->scale);
+}
+
+
 /*
  * The first bin up to which there are k groups -> m->border; the last if there
- * are not so many.
+ * are not so many.  A thread has a bin.
  */
 static __device__ __forceinline__ void
 hymt_few_border(hymt_sample_smem_t *m, uint32_t k)
 {
-    uint32_t  first, own, before, warp;
+    uint32_t  own, before, warp;
 
-    first = m->low[threadIdx.x * 2];
-    own = first + m->low[threadIdx.x * 2 + 1];
-    before = (uint32_t) hymt_warp_scan(own);
+    own = m->low[threadIdx.x];
+    before = hymt_warp_scan(own);
 
     if (threadIdx.x % 32 == 31) {
         m->part[1][threadIdx.x / 32] = before;
@@ -203,7 +288,7 @@ hymt_few_border(hymt_sample_smem_t *m, uint32_t k)
     }
 
     if (before < k && before + own >= k) {
-        m->border = threadIdx.x * 2 + (before + first < k);
+        m->border = threadIdx.x;
     }
 
     __syncthreads();
@@ -211,20 +296,49 @@ hymt_few_border(hymt_sample_smem_t *m, uint32_t k)
 
 
 /*
- * Scores of groups that may hold one of the k best, in m->hot, are looked at
- * again: a warp takes a group at a time.  What is in a bin up to the border
- * goes to m->candidate, best score and then smallest id the greatest.
+ * The least logit that may matter: the border bin's least, and less by what may
+ * have the same quotient by the temperature.
+ */
+static __device__ __forceinline__ float
+hymt_few_least(const hymt_few_t *few, float best, uint32_t border)
+{
+    float  least;
+
+    least = best - (float) (border + 1) * few->width;
+
+    return least - (fabsf(best) * 0x1p-21f + fabsf(least) * 0x1p-21f + 1e-37f);
+}
+
+
+static __device__ __forceinline__ void
+hymt_few_add(const hymt_sample_src_t *r, hymt_sample_smem_t *m, uint32_t id,
+    float x)
+{
+    uint32_t  at;
+
+    at = atomicAdd(&m->n_candidates, 1);
+
+    if (at < HYMT_CANDIDATES) {
+        m->candidate[at] = (uint64_t) hymt_key(hymt_score(r, x)) << 32
+                           | (uint32_t) ~id;
+    }
+}
+
+
+/*
+ * The groups that may hold one of the k best, in m->hot, are looked at again: a
+ * warp takes two at a time.  What is not below `least` goes to m->candidate,
+ * best score and then smallest id the greatest.
  */
 static __device__ __forceinline__ void
-hymt_few_candidates(const hymt_sample_src_t *r, hymt_sample_smem_t *m)
+hymt_few_candidates(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
+    float least)
 {
-    int       i, j;
-    float     score[4];
+    int       i;
     float4    v[2];
-    uint32_t  h, at, lane, border, id[2], seen[2];
+    uint32_t  h, at, lane, id[2], seen[2];
 
     lane = threadIdx.x % 32;
-    border = m->border;
 
     for (h = threadIdx.x / 32; h < m->n_hot; h += 2 * HYMT_SAMPLE_WARPS) {
 
@@ -239,20 +353,22 @@ hymt_few_candidates(const hymt_sample_src_t *r, hymt_sample_smem_t *m)
 
         #pragma unroll
         for (i = 0; i < 2; i++) {
-            hymt_scores4(r, hymt_penalise4(r, v[i], seen[i]), score);
+            v[i] = hymt_penalise4(r, v[i], seen[i]);
 
-            #pragma unroll
-            for (j = 0; j < 4; j++) {
-                if (hymt_bin(r->max, score[j], HYMT_FEW_BINS) > border) {
-                    continue;
-                }
+            if (v[i].x >= least) {
+                hymt_few_add(r, m, id[i], v[i].x);
+            }
 
-                at = atomicAdd(&m->n_candidates, 1);
+            if (v[i].y >= least) {
+                hymt_few_add(r, m, id[i] + 1, v[i].y);
+            }
 
-                if (at < HYMT_CANDIDATES) {
-                    m->candidate[at] = (uint64_t) hymt_key(score[j]) << 32
-                                       | (uint32_t) ~(id[i] + j);
-                }
+            if (v[i].z >= least) {
+                hymt_few_add(r, m, id[i] + 2, v[i].z);
+            }
+
+            if (v[i].w >= least) {
+                hymt_few_add(r, m, id[i] + 3, v[i].w);
             }
         }
     }
@@ -261,30 +377,35 @@ hymt_few_candidates(const hymt_sample_src_t *r, hymt_sample_smem_t *m)
 
 /*
  * Draws among the candidates, a thread each.  All n of m->candidate are there
- * in any order; every thread finds its own place among them by comparing, so
- * nothing depends on that order.
+ * in any order, zeros after them; every thread finds its own place among them
+ * by comparing, so nothing depends on that order.
  */
 static __device__ __forceinline__ void
-hymt_few_draw(hymt_sample_smem_t *m, float max, uint32_t n, uint32_t top_k,
-    float top_p, uint32_t u)
+hymt_few_draw(hymt_sample_smem_t *m, const hymt_few_t *few, float max,
+    uint32_t n)
 {
+    int       q;
     uint32_t  i, j, rank, key;
     uint64_t  own, other, weight, total, before, goal;
 
     i = threadIdx.x;
+    n = (n + 3) / 4 * 4;
     own = i < n ? m->candidate[i] : 0;
     key = (uint32_t) (own >> 32);
 
     /* top-k: what is not below the k-th */
 
-    if (i < n) {
+    if (own != 0) {
         rank = 0;
 
-        for (j = 0; j < n; j++) {
-            rank += m->candidate[j] > own;
+        for (j = 0; j < n; j += 4) {
+            #pragma unroll
+            for (q = 0; q < 4; q++) {
+                rank += m->candidate[j + q] > own;
+            }
         }
 
-        if (rank == top_k - 1) {
+        if (rank == few->top_k - 1) {
             m->kth = key;
         }
     }
@@ -293,7 +414,7 @@ hymt_few_draw(hymt_sample_smem_t *m, float max, uint32_t n, uint32_t top_k,
 
     weight = 0;
 
-    if (i < n && key >= m->kth) {
+    if (own != 0 && key >= m->kth) {
         weight = hymt_weight(max, hymt_key_value(key));
     }
 
@@ -309,13 +430,16 @@ hymt_few_draw(hymt_sample_smem_t *m, float max, uint32_t n, uint32_t top_k,
         before = 0;
         total = 0;
 
-        for (j = 0; j < n; j++) {
-            other = m->weight[0][j];
-            total += other;
-            before += m->candidate[j] > own ? other : 0;
+        for (j = 0; j < n; j += 4) {
+            #pragma unroll
+            for (q = 0; q < 4; q++) {
+                other = m->weight[0][j + q];
+                total += other;
+                before += m->candidate[j + q] > own ? other : 0;
+            }
         }
 
-        if (top_p < 1 && before >= hymt_top_p_goal(top_p, total)) {
+        if (few->top_p < 1 && before >= hymt_top_p_goal(few->top_p, total)) {
             weight = 0;
         }
 
@@ -330,13 +454,17 @@ hymt_few_draw(hymt_sample_smem_t *m, float max, uint32_t n, uint32_t top_k,
         before = 0;
         total = 0;
 
-        for (j = 0; j < n; j++) {
-            other = m->weight[1][j];
-            total += other;
-            before += (uint32_t) m->candidate[j] > (uint32_t) own ? other : 0;
+        for (j = 0; j < n; j += 4) {
+            #pragma unroll
+            for (q = 0; q < 4; q++) {
+                other = m->weight[1][j + q];
+                total += other;
+                before += (uint32_t) m->candidate[j + q] > (uint32_t) own
+                          ? other : 0;
+            }
         }
 
-        goal = hymt_share(total, u);
+        goal = hymt_share(total, few->u);
 
         if (before <= goal && before + weight > goal) {
             m->found = ~(uint32_t) own;
@@ -347,19 +475,15 @@ hymt_few_draw(hymt_sample_smem_t *m, float max, uint32_t n, uint32_t top_k,
 }
 
 
-/*
- * A draw by candidates; false where there are too many.  key: bests of this
- * thread's groups.
- */
-static __device__ __forceinline__ bool
-hymt_draw_few(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
-    const uint32_t *key, uint32_t top_k, float top_p, uint32_t u)
+/* What hymt_draw_few() starts from; a barrier has to follow. */
+static __device__ __forceinline__ void
+hymt_few_begin(hymt_sample_smem_t *m, hymt_few_t *few,
+    const hymt_sample_row_t *s)
 {
-    int       i;
-    uint32_t  at, bin[HYMT_THREAD_GROUPS];
+    m->low[threadIdx.x] = 0;
 
-    for (at = threadIdx.x; at < HYMT_FEW_BINS; at += HYMT_SAMPLE_THREADS) {
-        m->low[at] = 0;
+    if (threadIdx.x < HYMT_CANDIDATES) {
+        m->candidate[threadIdx.x] = 0;
     }
 
     if (threadIdx.x == 0) {
@@ -369,29 +493,45 @@ hymt_draw_few(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
         m->n_candidates = 0;
     }
 
-    __syncthreads();
+    few->top_k = s->top_k;
+    few->top_p = s->top_p;
+    few->u = hymt_uniform24(s->seed, s->n_out, s->index);
+    few->width = s->temperature * (HYMT_BIN_RANGE / HYMT_FEW_BINS);
+    few->scale = 1 / few->width;
+}
+
+
+/*
+ * A draw by candidates; false where there are too many.  key: bests of this
+ * thread's groups; best: of all.
+ */
+static __device__ __forceinline__ bool
+hymt_draw_few(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
+    const hymt_few_t *few, const uint32_t *key, float best)
+{
+    int       i;
+    float     least;
+    uint32_t  at;
 
     #pragma unroll
     for (i = 0; i < HYMT_THREAD_GROUPS; i++) {
-        bin[i] = UINT32_MAX;
-
         if (key[i] != 0) {
-            bin[i] = hymt_bin(r->max, hymt_score(r, hymt_key_value(key[i])),
-                              HYMT_FEW_BINS);
-        }
+            at = hymt_few_bin(few, best, hymt_key_value(key[i]));
 
-        if (bin[i] < HYMT_FEW_BINS) {
-            atomicAdd(&m->low[bin[i]], 1);
+            if (at < HYMT_FEW_BINS) {
+                atomicAdd(&m->low[at], 1);
+            }
         }
     }
 
     __syncthreads();
 
-    hymt_few_border(m, top_k);
+    hymt_few_border(m, few->top_k);
+    least = hymt_few_least(few, best, m->border);
 
     #pragma unroll
     for (i = 0; i < HYMT_THREAD_GROUPS; i++) {
-        if (bin[i] <= m->border) {
+        if (key[i] != 0 && hymt_key_value(key[i]) >= least) {
             at = atomicAdd(&m->n_hot, 1);
 
             if (at < HYMT_CANDIDATES) {
@@ -406,7 +546,7 @@ hymt_draw_few(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
         return false;
     }
 
-    hymt_few_candidates(r, m);
+    hymt_few_candidates(r, m, least);
 
     __syncthreads();
 
@@ -414,19 +554,26 @@ hymt_draw_few(const hymt_sample_src_t *r, hymt_sample_smem_t *m,
         return false;
     }
 
-    hymt_few_draw(m, r->max, m->n_candidates, top_k, top_p, u);
+    hymt_few_draw(m, few, r->max, m->n_candidates);
 
     return true;
 }
 
 
-static __device__ __forceinline__ uint32_t
-hymt_draw(const hymt_sample_row_t *s, hymt_sample_src_t *r,
-    hymt_sample_smem_t *m, const uint32_t *key, uint32_t best)
+/* Whether one block has little to do for a row; the others need not stay. */
+static __device__ __forceinline__ bool
+hymt_draws_few(const hymt_sample_row_t *s, uint32_t vocab)
 {
-    uint32_t  u;
+    return s->temperature == 0
+           || (s->top_k != 0 && s->top_k <= HYMT_FEW && s->top_k < vocab);
+}
 
-    if (s->temperature == 0) {
+
+static __device__ __forceinline__ uint32_t
+hymt_draw(hymt_sample_src_t *r, hymt_sample_smem_t *m, const hymt_few_t *few,
+    bool draws_few, const uint32_t *key, uint32_t best)
+{
+    if (r->temperature == 0) {
         return hymt_draw_best(r, m, key, best);
     }
 
@@ -438,27 +585,27 @@ hymt_draw(const hymt_sample_row_t *s, hymt_sample_src_t *r,
         return 0;
     }
 
-    u = hymt_uniform24(s->seed, s->n_out, s->index);
-
-    if (s->top_k != 0 && s->top_k <= HYMT_FEW && s->top_k < r->vocab
-        && hymt_draw_few(r, m, key, s->top_k, s->top_p, u))
-    {
+    if (draws_few && hymt_draw_few(r, m, few, key, hymt_key_value(best))) {
         return m->found;
     }
 
-    return hymt_draw_whole(r, m, s->top_k, s->top_p, u);
+    return hymt_draw_whole(r, m, few->top_k, few->top_p, few->u);
 }
 
 
 /*
- * One block a row: a token of the groups' bests and, again, some logits.
+ * A token for each row, of its groups' bests and, again, some logits.  A row
+ * has n_ranks blocks, a cluster, of which only a draw from the whole row needs
+ * more than the first.
  */
-static __global__ void __launch_bounds__(HYMT_SAMPLE_THREADS)
+static __global__ void __launch_bounds__(HYMT_SAMPLE_THREADS, 2)
 k_sample_f32(const __grid_constant__ hymt_sample_args_t a, const uint32_t *best,
-    uint32_t n_groups)
+    uint32_t n_groups, uint32_t n_ranks)
 {
     int                i;
-    uint32_t           at, token, max_key, key[HYMT_THREAD_GROUPS];
+    bool               draws_few;
+    uint32_t           at, row, slot, token, best_key, key[HYMT_THREAD_GROUPS];
+    hymt_few_t         few;
     hymt_sample_row_t  s;
     hymt_sample_src_t  r;
 
@@ -466,16 +613,26 @@ k_sample_f32(const __grid_constant__ hymt_sample_args_t a, const uint32_t *best,
 
     hymt_grid_launch();
 
-    s = a.sample[blockIdx.x];
-    hymt_sample_src(&a, blockIdx.x, &s, &r);
+    /* settings are the host's, copied before the step's first kernel */
+
+    row = blockIdx.x / n_ranks;
+    s = a.sample[row];
+    hymt_sample_src(&a, row, &s, &r);
+    r.rank = blockIdx.x % n_ranks;
+
+    draws_few = hymt_draws_few(&s, a.vocab);
+    r.n_ranks = draws_few ? 1 : n_ranks;
+    slot = s.slot;
+
+    hymt_few_begin(&m, &few, &s);
 
     hymt_grid_wait();
 
-    if (s.slot == UINT32_MAX) {
+    if (slot == UINT32_MAX || r.rank >= r.n_ranks) {
         return;
     }
 
-    max_key = 0;
+    best_key = 0;
 
     #pragma unroll
     for (i = 0; i < HYMT_THREAD_GROUPS; i++) {
@@ -483,32 +640,33 @@ k_sample_f32(const __grid_constant__ hymt_sample_args_t a, const uint32_t *best,
         key[i] = 0;
 
         if (at < n_groups) {
-            key[i] = __ldcg(best + (size_t) blockIdx.x * n_groups + at);
+            key[i] = __ldcg(best + (size_t) row * n_groups + at);
         }
 
-        max_key = max(max_key, key[i]);
+        best_key = max(best_key, key[i]);
     }
 
-    max_key = hymt_block_max(max_key, m.part[0]);
+    best_key = hymt_block_max(best_key, m.part[0]);
     token = UINT32_MAX;
 
-    if (max_key != HYMT_KEY_BAD) {
-        token = hymt_draw(&s, &r, &m, key, max_key);
+    if (best_key != HYMT_KEY_BAD) {
+        token = hymt_draw(&r, &m, &few, draws_few, key, best_key);
     }
 
-    if (threadIdx.x != 0) {
+    if (threadIdx.x != 0 || r.rank != 0) {
         return;
     }
 
-    a.out[blockIdx.x] = token;
+    a.out[row] = token;
 
     if (token == UINT32_MAX) {
         atomicOr(a.bad, 1);
         return;
     }
 
-    a.last[s.slot] = token;
-    a.seen[(size_t) s.slot * a.seen_words + token / 32] |= 1u << token % 32;
+    a.last[slot] = token;
+    atomicOr(a.seen + (size_t) slot * a.seen_words + token / 32,
+             1u << token % 32);
 }
 
 
@@ -524,22 +682,60 @@ cudaError_t
 hymt_cuda_sample(const hymt_cuda_t *dev, const hymt_sample_args_t *args,
     cudaStream_t stream)
 {
-    uint32_t     *best, n_groups;
-    cudaError_t   rc;
+    uint32_t             *best, n_groups, row_parts, slices, slice_parts;
+    uint32_t              n_ranks;
+    cudaError_t           rc;
+    cudaLaunchConfig_t    config = {};
+    cudaLaunchAttribute   attr[2];
 
     best = (uint32_t *) args->scratch;
     n_groups = (args->vocab + HYMT_GROUP - 1) / HYMT_GROUP;
+    row_parts = (args->vocab + HYMT_BEST_PART - 1) / HYMT_BEST_PART;
+
+    /* slices: all run at once, and each warp has a part to do */
+
+    slices = dev->sms * HYMT_BEST_BLOCKS / args->rows;
+    slices = slices < row_parts / HYMT_BEST_WARPS
+             ? slices : row_parts / HYMT_BEST_WARPS;
+    slices = slices > 1 ? slices : 1;
+
+    slice_parts = (row_parts + slices - 1) / slices;
 
     rc = hymt_launch(k_group_best_f32,
-                     dim3((n_groups + HYMT_BLOCK_GROUPS - 1)
-                          / HYMT_BLOCK_GROUPS, args->rows),
-                     dim3(HYMT_BEST_THREADS), 0, stream, dev->pdl, *args, best,
-                     n_groups);
+                     dim3((row_parts + slice_parts - 1) / slice_parts,
+                          args->rows),
+                     dim3(HYMT_BEST_WARPS * 32), 0, stream, dev->pdl, *args,
+                     best, n_groups, row_parts, slice_parts);
     if (rc != cudaSuccess) {
         return rc;
     }
 
-    return hymt_launch(k_sample_f32, dim3(args->rows),
-                       dim3(HYMT_SAMPLE_THREADS), 0, stream, dev->pdl, *args,
-                       (const uint32_t *) best, n_groups);
+    n_ranks = dev->cc >= 90 ? HYMT_MAX_RANKS : 1;
+
+    while (n_ranks > 1 && args->rows * n_ranks > HYMT_RANK_BLOCKS) {
+        n_ranks /= 2;
+    }
+
+    config.gridDim = dim3(args->rows * n_ranks);
+    config.blockDim = dim3(HYMT_SAMPLE_THREADS);
+    config.stream = stream;
+    config.attrs = attr;
+
+    if (n_ranks > 1) {
+        attr[0].id = cudaLaunchAttributeClusterDimension;
+        attr[0].val.clusterDim.x = n_ranks;
+        attr[0].val.clusterDim.y = 1;
+        attr[0].val.clusterDim.z = 1;
+        config.numAttrs = 1;
+    }
+
+    if (dev->pdl) {
+        attr[config.numAttrs].id =
+            cudaLaunchAttributeProgrammaticStreamSerialization;
+        attr[config.numAttrs].val.programmaticStreamSerializationAllowed = 1;
+        config.numAttrs++;
+    }
+
+    return cudaLaunchKernelEx(&config, k_sample_f32, *args,
+                              (const uint32_t *) best, n_groups, n_ranks);
 }

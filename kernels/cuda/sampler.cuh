@@ -26,10 +26,8 @@
 
 #define HYMT_UNIT            0x1p46
 
-/* scores this far below the best weigh nothing, as on the CPU; and a bit more
-   than that, which bins cover */
-#define HYMT_NEGLIGIBLE      (-50.0)
-#define HYMT_BIN_RANGE       51.0f
+/* below the best, that bins cover: more than what weighs anything */
+#define HYMT_BIN_RANGE       34.0f
 
 
 /* One row as its threads see it. */
@@ -40,6 +38,8 @@ typedef struct {
     float            penalty;
     float            temperature;  /* 0: greedy */
     float            max;          /* score of the best */
+    uint32_t         rank;         /* blocks that share the row: this one */
+    uint32_t         n_ranks;
 } hymt_sample_src_t;
 
 
@@ -67,11 +67,11 @@ typedef struct {
 static __device__ __forceinline__ uint32_t
 hymt_key(float x)
 {
-    uint32_t  bits;
+    int32_t  bits;
 
-    bits = __float_as_uint(x);
+    bits = __float_as_int(x);
 
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (uint32_t) (bits ^ (bits >> 31 | INT32_MIN));
 }
 
 
@@ -158,21 +158,18 @@ hymt_scores4(const hymt_sample_src_t *r, float4 v, float *score)
 
 /* Bins are even parts of the range below the best, which is in bin 0. */
 static __device__ __forceinline__ uint32_t
-hymt_bin(float max, float score, float n_bins)
+hymt_bin(float max, float score)
 {
     return __float2uint_rz(__fmul_rn(__fsub_rn(max, score),
-                                     n_bins / HYMT_BIN_RANGE));
+                                     HYMT_BINS / HYMT_BIN_RANGE));
 }
 
 
+/* 0 for what is 33 or more below the best */
 static __device__ __forceinline__ uint64_t
 hymt_weight(float max, float score)
 {
-    double  d;
-
-    d = (double) score - (double) max;
-
-    return d >= HYMT_NEGLIGIBLE ? __double2ull_rn(exp(d) * HYMT_UNIT) : 0;
+    return __double2ull_rn(exp((double) score - (double) max) * HYMT_UNIT);
 }
 
 
@@ -226,11 +223,12 @@ hymt_uniform24(uint64_t seed, uint32_t n_out, uint32_t index)
 
 
 /* Inclusive, over the lanes of a warp. */
-static __device__ __forceinline__ uint64_t
-hymt_warp_scan(uint64_t x)
+template<typename T>
+static __device__ __forceinline__ T
+hymt_warp_scan(T x)
 {
-    int       i, lane;
-    uint64_t  other;
+    int  i, lane;
+    T    other;
 
     lane = threadIdx.x % 32;
 

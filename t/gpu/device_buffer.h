@@ -37,14 +37,20 @@ typedef struct {
 
 
 static uint64_t  random_state;
+static bool      small_shapes;   /* for tools that run everything slowly */
 
 
+/* Arguments of every test: [seed [small]]. */
 __attribute__((unused))
 static void
 random_begin(int argc, char **argv)
 {
-    random_state = argc > 1 ? strtoull(argv[1], NULL, 0)
-                            : (uint64_t) time(NULL) * 1000003u;
+    random_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+    small_shapes = argc > 2 && strcmp(argv[2], "small") == 0;
+
+    if (random_state == 0) {
+        random_state = (uint64_t) time(NULL) * 1000003u;
+    }
 
     printf("# seed %" PRIu64 "\n", random_state);
 }
