@@ -461,7 +461,7 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     const uint32_t       n_stages = (shape->k + stage - 1) / stage;
     const uint32_t       share = plan->share_x > plan->share_w ? plan->share_x
                                                                : plan->share_w;
-    uint32_t             pitch, behind;
+    uint32_t             pitch, fit, need, behind;
     hymt_gemm_sm90_t     p;
     cudaLaunchConfig_t   config = {};
     cudaLaunchAttribute  attr[2];
@@ -483,20 +483,15 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     p.share_x = plan->share_x;
     p.share_w = plan->share_w;
 
-    /* as many stages as fit, as many as there are, in turns of the cluster */
+    /* as many stages as fit, or as there are; in a cluster they take turns */
 
     pitch = (plan->rows + plan->tokens) * stage * 2;
-    p.stages = (plan->ring * 1024u - HEAD) / pitch;
+    fit = (plan->ring * 1024u - HEAD) / pitch;
+    need = (n_stages + share - 1) / share * share;
 
-    if (p.stages > n_stages) {
-        p.stages = n_stages + share - 1;
-    }
-
-    if (p.stages > STAGES) {
-        p.stages = STAGES;
-    }
-
+    p.stages = fit < STAGES ? fit : STAGES;
     p.stages -= p.stages % share;
+    p.stages = p.stages < need ? p.stages : need;
 
     if (p.stages < 2 || p.stages < share) {
         p.stages = share > 2 ? share : 2;
