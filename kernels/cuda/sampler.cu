@@ -710,7 +710,9 @@ hymt_cuda_sample(const hymt_cuda_t *dev, const hymt_sample_args_t *args,
         return rc;
     }
 
-    n_ranks = dev->cc >= 90 ? HYMT_MAX_RANKS : 1;
+    /* later devices run the code for sm_80, which knows no clusters */
+
+    n_ranks = dev->cc == 90 ? HYMT_MAX_RANKS : 1;
 
     while (n_ranks > 1 && args->rows * n_ranks > HYMT_RANK_BLOCKS) {
         n_ranks /= 2;
