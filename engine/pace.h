@@ -3,9 +3,9 @@
  * time limit, learnt from the steps before.
  *
  * The time of a row is that of the slowest of the last few steps with prompt
- * rows, kept apart for mixed steps and prefill-only ones: it goes up at once, as
- * rows get dearer with each that went before them in a prompt, though to no more
- * than twice what it was, for a hiccup's sake; and down slowly.
+ * rows, kept apart for mixed steps and prefill-only ones: it goes up at once,
+ * as rows get dearer with each that went before them in a prompt, though to no
+ * more than twice what it was, for a hiccup's sake; and down slowly.
  * Budgets begin small and at most double from step to step, so a slow host is
  * not met with a large step first.
  *

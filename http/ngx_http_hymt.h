@@ -7,11 +7,15 @@
 /*
  * What the files of the module share.  The data goes one way:
  *
- *   ngx_http_hymt_request.c  finds the endpoint, reads the body, answers
+ *   ngx_http_hymt_request.c  finds the endpoint, checks what can be now
+ *   ngx_http_hymt_body.c     reads the body, begins the call
  *   ngx_http_hymt_params.c   body and query string -> one JSON object
  *   ngx_http_hymt_native.c   that object -> call (texts, options) -> answer;
  *   and its likes, one API   the only files that know the wire forms
- *   ngx_http_hymt_call.c     call -> documents -> units -> jobs -> results
+ *   ngx_http_hymt_call.c     call -> documents; its life
+ *   ngx_http_hymt_unit.c     documents -> units -> jobs
+ *   ngx_http_hymt_result.c   results -> documents -> texts -> answer
+ *   ngx_http_hymt_answer.c   the answer, or an error, to the client
  *   ngx_http_hymt_progress.c what of a text may be sent before its end
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
@@ -621,16 +625,52 @@ void ngx_http_hymt_call_start(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_run(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
-    const hymt_result_t *result, const char *text);
 void ngx_http_hymt_call_close(ngx_http_hymt_call_t *call);
 
-/* a unit that is not in the engine is to be handed out again */
-void ngx_http_hymt_take_back(ngx_http_hymt_job_t *job);
+/* no units any more: what is in the engine is of no use */
+void ngx_http_hymt_call_end(ngx_http_hymt_call_t *call);
+
+/* a place in the model's queue: NGX_OK or NGX_ERROR (failure) */
+ngx_int_t ngx_http_hymt_enter(ngx_http_hymt_call_t *call);
 
 /* then NULL: the call is gone when the work is done */
 ngx_int_t ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
     ngx_http_hymt_work_pt work, ngx_http_hymt_work_pt then);
+
+
+/* ngx_http_hymt_unit.c */
+
+/* one of the window that is free; there is one where less is running */
+ngx_http_hymt_job_t *ngx_http_hymt_free_job(ngx_http_hymt_call_t *call);
+
+/* NGX_OK, NGX_AGAIN: when more results are in; NGX_DONE: no more */
+ngx_int_t ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_item_t *item, hymt_unit_t *unit);
+
+/* the unit goes to the engine: as ngx_http_hymt_submit() */
+ngx_int_t ngx_http_hymt_ask(ngx_http_hymt_job_t *job,
+    const hymt_unit_t *unit);
+
+/* a unit that is not in the engine is to be handed out again */
+void ngx_http_hymt_take_back(ngx_http_hymt_job_t *job);
+
+
+/* ngx_http_hymt_result.c */
+
+void ngx_http_hymt_call_done(ngx_http_hymt_job_t *job,
+    const hymt_result_t *result, const char *text);
+
+/* an answer to a unit becomes part of its text */
+void ngx_http_hymt_take(ngx_http_hymt_job_t *job, const hymt_result_t *result,
+    const char *text);
+
+void ngx_http_hymt_item_end(ngx_http_hymt_item_t *item);
+void ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item, ngx_uint_t status,
+    const char *code, const char *message);
+
+/* all items are done */
+void ngx_http_hymt_finish(ngx_http_hymt_call_t *call);
+
 
 /* For parse() and render(), on any thread; the first failure counts. */
 
@@ -811,13 +851,6 @@ ngx_int_t ngx_http_hymt_handler(ngx_http_request_t *r);
 /* whether the model's engine may be asked: NGX_OK or NGX_ERROR (failure) */
 ngx_int_t ngx_http_hymt_check_model(ngx_http_hymt_call_t *call);
 
-void ngx_http_hymt_answer(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
-    ngx_http_hymt_failure_t *f);
-ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
-    const char *value);
-
-
 /* the first header of a name, which is in lower case; NULL without one */
 ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
     ngx_str_t *name);
@@ -825,6 +858,32 @@ ngx_str_t *ngx_http_hymt_request_header(ngx_http_request_t *r,
 
 /* the request's call, NULL where it has none any more */
 ngx_http_hymt_call_t *ngx_http_hymt_call(ngx_http_request_t *r);
+
+
+/* ngx_http_hymt_body.c */
+
+/* reads what has come of the body; the call begins once that is whole */
+void ngx_http_hymt_body_handler(ngx_http_request_t *r);
+
+
+/* ngx_http_hymt_answer.c */
+
+void ngx_http_hymt_answer(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
+    ngx_http_hymt_failure_t *f);
+
+/* an error without a call, in the form of an API; a body as it is */
+ngx_int_t ngx_http_hymt_error(ngx_http_request_t *r, ngx_http_hymt_api_t *api,
+    ngx_http_hymt_failure_t *f);
+ngx_int_t ngx_http_hymt_send(ngx_http_request_t *r, ngx_uint_t status,
+    const char *type, u_char *body, size_t len);
+
+ngx_int_t ngx_http_hymt_header(ngx_http_request_t *r, const char *key,
+    const char *value);
+
+/* the operator's error_page for a status, or NULL */
+ngx_http_err_page_t *ngx_http_hymt_page(ngx_http_request_t *r,
+    ngx_uint_t status);
 
 
 /* ngx_http_hymt_metrics.c */

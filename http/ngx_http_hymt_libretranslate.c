@@ -18,7 +18,7 @@
  */
 
 
-#include "ngx_http_hymt.h"
+#include "ngx_http_hymt_libretranslate.h"
 #include "detect.h"
 
 #include <math.h>
@@ -31,23 +31,12 @@
     (NGX_HTTP_HYMT_JSON|NGX_HTTP_HYMT_FORM|NGX_HTTP_HYMT_MULTIPART)
 
 
-/* the code of failures whose text is LibreTranslate's own */
-#define NGX_HTTP_HYMT_LIBRE_SAYS          "libretranslate"
-
-
 typedef struct {
     ngx_uint_t         n;              /* texts */
     ngx_uint_t         alternatives;   /* asked for, of each */
     hymt_detection_t   found;
     unsigned           automatic:1;    /* source "auto" */
 } ngx_http_hymt_libre_t;
-
-
-typedef struct {
-    const char        *code;           /* LibreTranslate's */
-    const char        *ours;
-    const char        *name;
-} ngx_http_hymt_libre_lang_t;
 
 
 static void ngx_http_hymt_libre_translate(ngx_http_hymt_call_t *call);
@@ -60,8 +49,6 @@ static ngx_int_t ngx_http_hymt_libre_languages_asked(
     ngx_http_hymt_call_t *call, ngx_http_hymt_libre_t *libre);
 static ngx_int_t ngx_http_hymt_libre_code(ngx_http_hymt_call_t *call,
     const char *name, const char **code, size_t *len);
-static ngx_int_t ngx_http_hymt_libre_lang(ngx_http_hymt_call_t *call,
-    const char *code, size_t len, int32_t *lang);
 static ngx_int_t ngx_http_hymt_libre_format(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_libre_alternatives(ngx_http_hymt_call_t *call,
     ngx_http_hymt_libre_t *libre);
@@ -77,27 +64,12 @@ static json_t *ngx_http_hymt_libre_others(ngx_http_hymt_call_t *call,
     ngx_http_hymt_libre_t *libre, ngx_uint_t text);
 static json_t *ngx_http_hymt_libre_detected(int lang, double confidence);
 static void ngx_http_hymt_libre_detect(ngx_http_hymt_call_t *call);
-static void ngx_http_hymt_libre_languages(ngx_http_hymt_call_t *call);
-static const char *ngx_http_hymt_libre_code_of(int lang);
-static const char *ngx_http_hymt_libre_name_of(int lang);
 static void ngx_http_hymt_libre_health(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_libre_settings(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_libre_files(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_libre_suggest(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_libre_no_memory(ngx_http_hymt_call_t *call);
 static json_t *ngx_http_hymt_libre_error(ngx_http_hymt_failure_t *f);
-
-
-/* where its codes and names are not ours; the first of a language is shown */
-
-static ngx_http_hymt_libre_lang_t  ngx_http_hymt_libre_langs[] = {
-    { "zh-Hans", "zh", "Chinese" },
-    { "zh-Hant", "zh-Hant", "Chinese (traditional)" },
-    { "pt", "pt", "Portuguese" },
-    { "pt-BR", "pt", "Portuguese (Brazil)" },
-    { "pb", "pt", NULL },
-    { NULL, NULL, NULL }
-};
 
 
 static ngx_http_hymt_endpoint_t  ngx_http_hymt_libre_endpoints[] = {
@@ -366,35 +338,6 @@ ngx_http_hymt_libre_code(ngx_http_hymt_call_t *call, const char *name,
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_hymt_libre_lang(ngx_http_hymt_call_t *call, const char *code,
-    size_t len, int32_t *lang)
-{
-    int                          found;
-    ngx_http_hymt_libre_lang_t  *l;
-
-    found = hymt_lang_find(code, len);
-
-    for (l = ngx_http_hymt_libre_langs; l->code; l++) {
-        if (strlen(l->code) == len && strcasecmp(l->code, code) == 0) {
-            found = hymt_lang_find(l->ours, strlen(l->ours));
-        }
-    }
-
-    if (found != HYMT_LANG_NONE
-        && (call->model->params.languages >> found & 1))
-    {
-        *lang = found;
-        return NGX_OK;
-    }
-
-    ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, NGX_HTTP_HYMT_LIBRE_SAYS,
-                       "%.40s is not supported", code);
-
-    return NGX_ERROR;
 }
 
 
@@ -750,87 +693,6 @@ ngx_http_hymt_libre_detect(ngx_http_hymt_call_t *call)
     }
 
     ngx_http_hymt_reply(call, NGX_HTTP_OK, root);
-}
-
-
-/* [{"code", "name", "targets": [...]}, ...] */
-static void
-ngx_http_hymt_libre_languages(ngx_http_hymt_call_t *call)
-{
-    int                          i;
-    size_t                       n;
-    json_t                      *root, *codes, *one;
-    ngx_http_hymt_libre_lang_t  *l;
-
-    root = json_array();
-    codes = json_array();
-
-    for (i = 0; i < HYMT_N_LANGS; i++) {
-
-        if (!(call->model->params.languages >> i & 1)) {
-            continue;
-        }
-
-        n = json_array_size(root);
-
-        for (l = ngx_http_hymt_libre_langs; l->code; l++) {
-
-            if (l->name == NULL || strcmp(l->ours, hymt_langs[i].code) != 0) {
-                continue;
-            }
-
-            (void) json_array_append_new(codes, json_string(l->code));
-            (void) json_array_append_new(root, json_pack("{s:s, s:s}",
-                                         "code", l->code, "name", l->name));
-        }
-
-        if (json_array_size(root) != n) {
-            continue;
-        }
-
-        (void) json_array_append_new(codes, json_string(hymt_langs[i].code));
-        (void) json_array_append_new(root, json_pack("{s:s, s:s}",
-                                     "code", hymt_langs[i].code,
-                                     "name", hymt_langs[i].english));
-    }
-
-    json_array_foreach(root, n, one) {
-        (void) json_object_set(one, "targets", codes);
-    }
-
-    json_decref(codes);
-
-    ngx_http_hymt_reply(call, NGX_HTTP_OK, root);
-}
-
-
-static const char *
-ngx_http_hymt_libre_code_of(int lang)
-{
-    ngx_http_hymt_libre_lang_t  *l;
-
-    for (l = ngx_http_hymt_libre_langs; l->code; l++) {
-        if (strcmp(l->ours, hymt_langs[lang].code) == 0) {
-            return l->code;
-        }
-    }
-
-    return hymt_langs[lang].code;
-}
-
-
-static const char *
-ngx_http_hymt_libre_name_of(int lang)
-{
-    ngx_http_hymt_libre_lang_t  *l;
-
-    for (l = ngx_http_hymt_libre_langs; l->code; l++) {
-        if (strcmp(l->ours, hymt_langs[lang].code) == 0) {
-            return l->name;
-        }
-    }
-
-    return hymt_langs[lang].english;
 }
 
 
