@@ -42,6 +42,7 @@ typedef struct {
     uint64_t     kv_tokens;   /* 0: max_batch * 1024, within design's bound */
     uint32_t     max_seqs;    /* submitted and not yet back */
     bool         prefix_cache;  /* see prefix_cache.h */
+    bool         coalesce;      /* see scheduler.h */
     uint32_t     step_ms;     /* longest step where one token allows; 0: 50 */
     bool         ignore_eos;  /* for measurements: the model's end tokens end no
                                  output, and the host looks for no loops */
@@ -76,6 +77,7 @@ typedef struct {
     _Atomic uint64_t  prefix_tokens;
     _Atomic uint64_t  prefix_evictions;
     _Atomic uint32_t  prefix_blocks;
+    _Atomic uint64_t  coalesced;      /* sequences that followed another */
     _Atomic uint64_t  load_ns;        /* start to READY */
     _Atomic uint64_t  bytes_weights;
     _Atomic uint64_t  bytes_kv;

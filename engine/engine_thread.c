@@ -22,6 +22,9 @@
 #define HYMT_CARD_ROWS   512
 #define HYMT_CARD_MIXED  128
 
+/* clients that the waiting line tells apart */
+#define HYMT_MAX_FLOWS   4096
+
 /* a step is planned again so often where the backend gave it up on its own */
 #define HYMT_MAX_ABORTS  8
 
@@ -51,11 +54,12 @@ static bool hymt_engine_all_canceled(const hymt_engine_step_t *step);
 static void hymt_engine_account(hymt_engine_t *engine,
     const hymt_engine_step_t *step);
 static void hymt_engine_begin(void *data, hymt_seq_t *seq);
+static void hymt_engine_started(hymt_seq_t *seq);
 static void hymt_engine_fail(hymt_engine_t *engine, const hymt_error_t *err);
 static void hymt_engine_end(hymt_engine_t *engine);
 static void hymt_engine_take_inbox(hymt_engine_t *engine);
 static void hymt_engine_tell(hymt_engine_t *engine);
-static void hymt_engine_tell_prefix(hymt_engine_t *engine);
+static void hymt_engine_tell_caches(hymt_engine_t *engine);
 static void hymt_engine_publish(hymt_engine_t *engine, hymt_seq_t *seq);
 static void hymt_engine_sleep(hymt_engine_t *engine);
 static void hymt_engine_ring(hymt_engine_t *engine);
@@ -257,7 +261,9 @@ hymt_engine_schedule(hymt_engine_t *engine,
     sp.n_blocks = params->n_blocks;
     sp.max_rows = params->max_rows;
     sp.depth = engine->ops->depth;
+    sp.max_flows = hymt_min(engine->params.max_seqs, HYMT_MAX_FLOWS);
     sp.prefix_cache = engine->params.prefix_cache;
+    sp.coalesce = engine->params.coalesce;
     sp.stop = engine->config.stop;
     sp.n_stop = engine->params.ignore_eos ? 0 : engine->config.n_stop;
 
@@ -513,14 +519,25 @@ hymt_engine_begin(void *data, hymt_seq_t *seq)
 {
     hymt_engine_t  *engine = data;
 
+    hymt_seq_t  *s;
+
+    for (s = seq; s != NULL; s = s->twins) {
+        hymt_engine_started(s);
+    }
+
+    engine->ops->slot_begin(engine->backend, seq->slot, &seq->sampling,
+                            seq->prompt, seq->n_prompt);
+}
+
+
+static void
+hymt_engine_started(hymt_seq_t *seq)
+{
     seq->t_start = hymt_now_ns();
 
     if (seq->started != NULL) {
         atomic_store(seq->started, 1);
     }
-
-    engine->ops->slot_begin(engine->backend, seq->slot, &seq->sampling,
-                            seq->prompt, seq->n_prompt);
 }
 
 
@@ -597,6 +614,10 @@ hymt_engine_take_inbox(hymt_engine_t *engine)
         if (engine->sched != NULL
             && hymt_sched_add(engine->sched, seq, NULL) == HYMT_OK)
         {
+            if (seq->coalesced) {
+                hymt_engine_started(seq);
+            }
+
             continue;
         }
 
@@ -635,7 +656,7 @@ hymt_engine_tell(hymt_engine_t *engine)
     atomic_store_explicit(&stats->kv_blocks_used,
                           hymt_sched_blocks_used(engine->sched),
                           memory_order_relaxed);
-    hymt_engine_tell_prefix(engine);
+    hymt_engine_tell_caches(engine);
 
     atomic_store_explicit(&stats->progress_ns, hymt_now_ns(),
                           memory_order_relaxed);
@@ -647,7 +668,7 @@ hymt_engine_tell(hymt_engine_t *engine)
 
 
 static void
-hymt_engine_tell_prefix(hymt_engine_t *engine)
+hymt_engine_tell_caches(hymt_engine_t *engine)
 {
     hymt_prefix_stats_t   prefix;
     hymt_engine_stats_t  *stats;
@@ -664,6 +685,9 @@ hymt_engine_tell_prefix(hymt_engine_t *engine)
     atomic_store_explicit(&stats->prefix_evictions, prefix.evictions,
                           memory_order_relaxed);
     atomic_store_explicit(&stats->prefix_blocks, prefix.blocks,
+                          memory_order_relaxed);
+    atomic_store_explicit(&stats->coalesced,
+                          hymt_sched_coalesced(engine->sched),
                           memory_order_relaxed);
 }
 

@@ -148,6 +148,7 @@ hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
     hymt_take(prefix_tokens);
     hymt_take(prefix_evictions);
     hymt_take(prefix_blocks);
+    hymt_take(coalesced);
     hymt_take(load_ns);
     hymt_take(bytes_weights);
     hymt_take(bytes_kv);

@@ -98,6 +98,8 @@ typedef struct {
     uint32_t         flags;
     hymt_sampling_t  sampling;
     hymt_scope_t     scope;          /* whose prompts share a beginning */
+    uint32_t         priority;       /* hymt_priority_t */
+    uint64_t         flow[2];        /* who it is for, in the line; 0: nobody */
     uint64_t         deadline_ns;    /* hymt_now_ns() clock; 0: none */
 
     /* tokens that end the output beside the model's */
@@ -129,6 +131,7 @@ typedef struct {
     uint32_t  cached_tokens;     /* of those: found in the prefix cache */
     uint32_t  completion_tokens;
     uint32_t  text_len;          /* bytes in the out arena */
+    uint32_t  coalesced;         /* 1: it followed another equal one */
     uint32_t  batch;             /* most sequences in a step with it */
     uint64_t  queue_ns;          /* submit to first step */
     uint64_t  first_ns;          /* submit to first token */
@@ -169,6 +172,7 @@ typedef struct {
     uint64_t  prefix_tokens;
     uint64_t  prefix_evictions;
     uint32_t  prefix_blocks;
+    uint64_t  coalesced;
     uint64_t  load_ns;
     uint64_t  bytes_weights;
     uint64_t  bytes_kv;

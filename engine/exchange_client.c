@@ -285,6 +285,8 @@ hymt_client_write(hymt_client_t *client, const hymt_job_t *job, uint32_t slot)
     s->job.deadline_ns = job->deadline_ns;
     s->job.sampling = job->sampling;
     s->job.scope = job->scope;
+    s->job.priority = job->priority;
+    memcpy(s->job.flow, job->flow, sizeof(job->flow));
     s->job.n_stop = job->n_stop;
     memcpy(s->job.stop, job->stop, job->n_stop * sizeof(job->stop[0]));
 

@@ -73,6 +73,7 @@ typedef struct {
     _Atomic uint64_t  prefix_tokens;
     _Atomic uint64_t  prefix_evictions;
     _Atomic uint32_t  prefix_blocks;
+    _Atomic uint64_t  coalesced;
     _Atomic uint64_t  load_ns;
     _Atomic uint64_t  bytes_weights;
     _Atomic uint64_t  bytes_kv;
@@ -123,6 +124,8 @@ typedef struct {
     uint64_t         deadline_ns;
     hymt_sampling_t  sampling;
     hymt_scope_t     scope;
+    uint32_t         priority;
+    uint64_t         flow[2];
     uint32_t         n_stop;
     uint32_t         stop[HYMT_JOB_STOPS];
     uint32_t         part_len[HYMT_N_PARTS];

@@ -433,6 +433,8 @@ hymt_server_job(hymt_server_t *server, const hymt_message_t *m,
     job->deadline_ns = shared.deadline_ns;
     job->sampling = shared.sampling;
     job->scope = shared.scope;
+    job->priority = hymt_min(shared.priority, HYMT_N_PRIORITIES - 1);
+    memcpy(job->flow, shared.flow, sizeof(job->flow));
     job->n_stop = shared.n_stop;
     memcpy(job->stop, shared.stop, sizeof(job->stop));
 
@@ -611,6 +613,7 @@ hymt_server_info(hymt_server_t *server, const hymt_host_info_t *info)
     hymt_put(prefix_tokens);
     hymt_put(prefix_evictions);
     hymt_put(prefix_blocks);
+    hymt_put(coalesced);
     hymt_put(load_ns);
     hymt_put(bytes_weights);
     hymt_put(bytes_kv);

@@ -386,6 +386,8 @@ hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job, hymt_error_t *err)
     job->seq.max_new = max_new;
     job->seq.sampling = job->job.sampling;
     job->seq.scope = job->job.scope;
+    job->seq.priority = job->job.priority;
+    memcpy(job->seq.flow, job->job.flow, sizeof(job->seq.flow));
     job->seq.started = hymt_server_started(host->server, job->lane, job->slot);
 
     return hymt_host_stops(host, job, err);
@@ -745,6 +747,7 @@ hymt_host_answer(hymt_host_t *host, hymt_host_job_t *job, uint32_t code,
     r.code = code;
     r.prompt_tokens = job->seq.n_prompt;
     r.cached_tokens = job->seq.n_cached;
+    r.coalesced = job->seq.coalesced;
     r.completion_tokens = job->n_seen;
     r.text_len = job->text_len;
     r.batch = job->seq.batch;

@@ -26,8 +26,8 @@ static void hymt_sched_drop_waiting(hymt_sched_t *sched);
 static void hymt_sched_drop(hymt_sched_t *sched, hymt_seq_t *seq);
 static void hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin,
     void *data);
+static bool hymt_sched_takes_batch(const hymt_sched_t *sched);
 
-static bool hymt_seq_is_canceled(const hymt_seq_t *seq);
 static void hymt_seq_list_push(hymt_seq_list_t *list, hymt_seq_t *seq);
 static hymt_seq_t *hymt_seq_list_pop(hymt_seq_list_t *list);
 
@@ -129,6 +129,18 @@ hymt_sched_alloc(hymt_sched_t *s, hymt_error_t *err)
         return HYMT_ERROR;
     }
 
+    if (hymt_line_init(&s->line, s->params.max_flows, s->params.age, err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
+    if (s->params.coalesce
+        && hymt_coalesce_init(&s->coalesce, 4 * n, err) != HYMT_OK)
+    {
+        return HYMT_ERROR;
+    }
+
     for (i = 0; i < n; i++) {
         if (hymt_block_table_init(&s->slots[i].table, s->params.context, err)
             != HYMT_OK)
@@ -169,6 +181,8 @@ hymt_sched_free(hymt_sched_t *sched)
     }
 
     hymt_kv_pool_free(&sched->pool);
+    hymt_coalesce_free(&sched->coalesce);
+    hymt_line_free(&sched->line);
 
     free(sched->slots);
     free(sched->free_slots);
@@ -196,6 +210,11 @@ hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq, hymt_error_t *err)
     tokens = (uint64_t) seq->n_prompt + seq->max_new;
     pool = (uint64_t) sched->pool.n_blocks * HYMT_KV_BLOCK;
 
+    if (seq->priority >= HYMT_N_PRIORITIES) {
+        return hymt_fail(err, "priority %" PRIu32 " is none of 0 to %d",
+                         seq->priority, HYMT_N_PRIORITIES - 1);
+    }
+
     if (tokens > sched->params.context || tokens > pool) {
         hymt_fail(err, "%" PRIu32 " prompt tokens and %" PRIu32 " of output do"
                   " not fit: the context is %" PRIu32 " tokens, the whole KV"
@@ -214,8 +233,15 @@ hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq, hymt_error_t *err)
     seq->ended = HYMT_FINISH_NONE;
     seq->in_news = false;
 
-    hymt_seq_list_push(&sched->waiting, seq);
-    sched->n_waiting++;
+    seq->twins = NULL;
+    seq->coalesced = false;
+
+    if (hymt_sched_join(sched, seq)) {
+        return HYMT_OK;
+    }
+
+    seq->place = HYMT_PLACE_LINE;
+    hymt_line_push(&sched->line, seq);
 
     return HYMT_OK;
 }
@@ -297,7 +323,13 @@ hymt_sched_drop_running(hymt_sched_t *sched)
     for (i = 0; i < sched->n_order; i++) {
         seq = sched->slots[sched->order[i]].seq;
 
-        if (hymt_seq_is_canceled(seq)) {
+        if (sched->cancels) {
+            hymt_sched_drop_twins(sched, seq);
+        }
+
+        if (hymt_sched_is_canceled(seq)
+            && !hymt_sched_hand_over(sched, seq))
+        {
             hymt_sched_end(sched, seq, HYMT_FINISH_CANCELED);
         }
     }
@@ -309,30 +341,27 @@ hymt_sched_drop_running(hymt_sched_t *sched)
 static void
 hymt_sched_drop_waiting(hymt_sched_t *sched)
 {
-    hymt_seq_t       *seq;
-    hymt_seq_list_t   waiting;
+    hymt_seq_t  *seq, *next;
 
     sched->cancels = false;
-    waiting = sched->waiting;
-    memset(&sched->waiting, 0, sizeof(hymt_seq_list_t));
 
-    while ((seq = hymt_seq_list_pop(&waiting)) != NULL) {
+    for (seq = hymt_line_next(&sched->line, NULL); seq != NULL; seq = next) {
+        next = hymt_line_next(&sched->line, seq);
 
-        if (hymt_seq_is_canceled(seq)) {
+        if (hymt_sched_is_canceled(seq)) {
             hymt_sched_drop(sched, seq);
-            continue;
         }
-
-        hymt_seq_list_push(&sched->waiting, seq);
     }
 }
 
 
-/* A canceled one that has been taken out of the waiting line. */
+/* A canceled one that waits. */
 static void
 hymt_sched_drop(hymt_sched_t *sched, hymt_seq_t *seq)
 {
-    sched->n_waiting--;
+    hymt_line_remove(&sched->line, seq);
+    hymt_sched_leave(sched, seq);
+
     seq->ended = HYMT_FINISH_CANCELED;
     hymt_sched_tell(sched, seq);
 }
@@ -346,12 +375,15 @@ hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data)
     hymt_seq_t   *seq;
     hymt_slot_t  *s;
 
-    while (sched->waiting.first != NULL && sched->n_free_slots > 0) {
+    while (sched->n_free_slots > 0) {
 
-        seq = sched->waiting.first;
+        seq = hymt_line_first(&sched->line, hymt_sched_takes_batch(sched));
 
-        if (hymt_seq_is_canceled(seq)) {
-            hymt_seq_list_pop(&sched->waiting);
+        if (seq == NULL) {
+            return;
+        }
+
+        if (hymt_sched_is_canceled(seq)) {
             hymt_sched_drop(sched, seq);
             continue;
         }
@@ -367,17 +399,33 @@ hymt_sched_admit(hymt_sched_t *sched, hymt_sched_begin_pt begin, void *data)
             return;
         }
 
-        hymt_seq_list_pop(&sched->waiting);
-        sched->n_waiting--;
+        hymt_line_take(&sched->line, seq);
         sched->n_free_slots--;
 
         s->seq = seq;
         s->in_flight = 0;
         seq->slot = slot;
+        seq->place = HYMT_PLACE_SLOT;
         sched->order[sched->n_order++] = slot;
 
+        hymt_sched_gather(sched, seq);
         begin(data, seq);
     }
+}
+
+
+/* An eighth of the slots is for others, so that these find one at once. */
+static bool
+hymt_sched_takes_batch(const hymt_sched_t *sched)
+{
+    uint32_t  i, n;
+
+    for (i = 0, n = 0; i < sched->n_order; i++) {
+        n += sched->slots[sched->order[i]].seq->priority
+             == HYMT_PRIORITY_BATCH;
+    }
+
+    return n < sched->params.max_batch - sched->params.max_batch / 8;
 }
 
 
@@ -408,12 +456,12 @@ hymt_sched_drop_all(hymt_sched_t *sched, hymt_finish_t finish)
 
     hymt_sched_compact(sched);
 
-    while ((seq = hymt_seq_list_pop(&sched->waiting)) != NULL) {
+    while ((seq = hymt_line_next(&sched->line, NULL)) != NULL) {
+        hymt_line_remove(&sched->line, seq);
+        hymt_sched_leave(sched, seq);
         seq->ended = finish;
         hymt_sched_tell(sched, seq);
     }
-
-    sched->n_waiting = 0;
 
     while (sched->n_open > 0) {
         hymt_sched_close(sched, &sched->plans[sched->oldest]);
@@ -426,7 +474,7 @@ hymt_sched_drop_all(hymt_sched_t *sched, hymt_finish_t finish)
 uint32_t
 hymt_sched_waiting(const hymt_sched_t *sched)
 {
-    return sched->n_waiting;
+    return sched->line.n;
 }
 
 
@@ -444,6 +492,13 @@ hymt_sched_blocks_used(const hymt_sched_t *sched)
 }
 
 
+uint64_t
+hymt_sched_coalesced(const hymt_sched_t *sched)
+{
+    return sched->n_coalesced;
+}
+
+
 void
 hymt_sched_prefix_stats(const hymt_sched_t *sched, hymt_prefix_stats_t *stats)
 {
@@ -455,6 +510,10 @@ void
 hymt_sched_end(hymt_sched_t *sched, hymt_seq_t *seq, hymt_finish_t finish)
 {
     sched->slots[seq->slot].seq = NULL;
+
+    hymt_sched_end_twins(sched, seq, finish);
+    hymt_sched_leave(sched, seq);
+
     seq->ended = finish;
     hymt_sched_tell(sched, seq);
 }
@@ -499,8 +558,8 @@ hymt_sched_tell(hymt_sched_t *sched, hymt_seq_t *seq)
 }
 
 
-static bool
-hymt_seq_is_canceled(const hymt_seq_t *seq)
+bool
+hymt_sched_is_canceled(const hymt_seq_t *seq)
 {
     return __atomic_load_n(&seq->canceled, __ATOMIC_RELAXED) != 0;
 }

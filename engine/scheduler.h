@@ -8,13 +8,21 @@
  * prompts are prefilled first come first served, and a long prompt takes at
  * most half of a step's budget while others wait behind it, so it starves
  * nobody and is starved by nobody.  A sequence is admitted (gets a slot and
- * blocks for prompt + max_new) strictly in order of arrival: one that does not
- * fit yet holds back those behind it, so a long one is not overtaken for ever.
+ * blocks for prompt + max_new) strictly in the order of the line, which is that
+ * of arrival where all have one priority and no flow (scheduler_line.h): one
+ * that does not fit yet holds back those behind it, so a long one is not
+ * overtaken for ever.  Batch sequences leave an eighth of the slots to others.
  *
  * With `prefix_cache`, prompts that begin alike in one scope share the blocks
  * of that beginning (prefix_cache.h): the rows of blocks that are ready are
  * skipped, and a sequence waits where another is just computing the block it
  * needs, taking no part of the budget meanwhile.
+ *
+ * With `coalesce`, of sequences that must give the same output (coalesce.h) one
+ * is computed: from the moment it is admitted all others that wait, or come
+ * later, follow it.  They have a slot and blocks of it only; its tokens are
+ * theirs, those before they came included, and so is its end.  Where it is
+ * canceled the first of them goes on in its place.
  *
  * The scheduler is pure bookkeeping: no clock, no thread, no backend.  plan()
  * describes the next step; commit() takes its tokens.  With a backend of depth
@@ -45,6 +53,27 @@ typedef enum {
 } hymt_finish_t;
 
 
+/* Set by configuration, not by who asks. */
+typedef enum {
+    HYMT_PRIORITY_INTERACTIVE = 0,
+    HYMT_PRIORITY_BATCH,
+    HYMT_N_PRIORITIES
+} hymt_priority_t;
+
+
+/* Those that wait and are served in turn with others: scheduler_line.h. */
+typedef struct hymt_flow_s  hymt_flow_t;
+
+
+/* Where the scheduler has a sequence. */
+typedef enum {
+    HYMT_PLACE_NONE = 0,
+    HYMT_PLACE_LINE,       /* waits */
+    HYMT_PLACE_SLOT,       /* runs */
+    HYMT_PLACE_TWIN,       /* follows one that runs */
+} hymt_place_t;
+
+
 /*
  * One sequence: a prompt and what follows it.  The owner (text thread) fills
  * the first part, hands it to the engine, and gets it back through
@@ -60,6 +89,8 @@ typedef struct hymt_seq_s {
     const uint32_t   *stop;       /* [n_stop], end tokens beside the params' */
     uint32_t          n_stop;     /* 0: stop is not looked at */
     hymt_scope_t      scope;      /* who may know of the prompt by its speed */
+    uint32_t          priority;   /* hymt_priority_t */
+    uint64_t          flow[2];    /* key of its flow; zeroes: none */
     void             *owner;
 
     /* set to 1 by the engine thread before its first step; may be NULL */
@@ -88,12 +119,19 @@ typedef struct hymt_seq_s {
     uint64_t          t_end;
     uint32_t          batch;      /* most sequences in a step with this one */
     uint32_t          n_cached;   /* prompt tokens that were not computed */
+    bool              coalesced;  /* it followed another one */
 
     /* engine.c: is in the outbox, has ended (one word: one decision) */
     _Atomic uint32_t  notified;
 
     /* scheduler*.c */
     struct hymt_seq_s  *next;       /* in the waiting line, or in the news */
+    struct hymt_seq_s  *prev;       /* in the waiting line */
+    hymt_flow_t        *line;       /* where it waits */
+    struct hymt_seq_s  *twins;      /* those that follow it; the next of them */
+    struct hymt_seq_s  *chain;      /* coalesce.c: in its bucket */
+    uint64_t            key;        /* coalesce.c */
+    hymt_place_t        place;
     uint32_t            slot;
     uint32_t            n_done;     /* rows planned; position of the next */
     uint32_t            n_planned;  /* output tokens asked for */
@@ -112,7 +150,10 @@ typedef struct {
                                          rows in all; 0: no more */
     uint32_t         budget_prefill;  /* prompt rows when nobody does */
     uint32_t         depth;           /* plans that may be open: 1 or 2 */
+    uint32_t         max_flows;       /* that are told apart */
+    uint64_t         age;             /* of batch, tokens; 0: HYMT_LINE_AGE */
     bool             prefix_cache;
+    bool             coalesce;
     const uint32_t  *stop;            /* [n_stop], copied */
     uint32_t         n_stop;
 } hymt_sched_params_t;
@@ -128,9 +169,10 @@ void hymt_sched_free(hymt_sched_t *sched);
 
 
 /*
- * Puts a sequence at the end of the waiting line.  One that can never fit
- * (n_prompt + max_new over the context or the whole pool) is HYMT_TOO_LONG and
- * stays the caller's.
+ * Puts a sequence at the end of its flow in the waiting line.  One that can
+ * never fit (n_prompt + max_new over the context or the whole pool) is
+ * HYMT_TOO_LONG and stays the caller's.  Afterwards `coalesced` says whether it follows one that
+ * runs already.
  */
 hymt_status_t hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq,
     hymt_error_t *err);
@@ -150,7 +192,8 @@ void hymt_sched_cancels(hymt_sched_t *sched);
 
 /*
  * Called for each sequence admitted to a slot during plan(), in order, before
- * the step is launched: the backend's slot_begin().
+ * the step is launched: the backend's slot_begin().  Those that follow it are
+ * its twins, a list by that field.
  */
 typedef void (*hymt_sched_begin_pt)(void *data, hymt_seq_t *seq);
 
@@ -199,6 +242,9 @@ uint32_t hymt_sched_running(const hymt_sched_t *sched);
 
 /* Blocks that sequences hold; idle ones of the prefix cache are not. */
 uint32_t hymt_sched_blocks_used(const hymt_sched_t *sched);
+
+/* Sequences that followed another one, so far. */
+uint64_t hymt_sched_coalesced(const hymt_sched_t *sched);
 
 void hymt_sched_prefix_stats(const hymt_sched_t *sched,
     hymt_prefix_stats_t *stats);

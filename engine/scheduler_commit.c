@@ -100,7 +100,8 @@ hymt_sched_rewind(hymt_sched_t *sched, const hymt_plan_t *plan)
 static void
 hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq, uint32_t token)
 {
-    uint32_t  n;
+    uint32_t     n;
+    hymt_seq_t  *s;
 
     if (hymt_sched_is_stop(sched, seq, token)) {
         hymt_sched_end(sched, seq, HYMT_FINISH_STOP);
@@ -109,15 +110,21 @@ hymt_sched_append(hymt_sched_t *sched, hymt_seq_t *seq, uint32_t token)
 
     n = atomic_load_explicit(&seq->n_out, memory_order_relaxed);
 
-    seq->out[n] = token;
-    atomic_store_explicit(&seq->n_out, n + 1, memory_order_release);
+    /* itself, and all that follow it: they have as many tokens */
+
+    for (s = seq; s != NULL; s = s->twins) {
+        s->out[n] = token;
+        atomic_store_explicit(&s->n_out, n + 1, memory_order_release);
+    }
 
     if (n + 1 == seq->max_new) {
         hymt_sched_end(sched, seq, HYMT_FINISH_LENGTH);
         return;
     }
 
-    hymt_sched_tell(sched, seq);
+    for (s = seq; s != NULL; s = s->twins) {
+        hymt_sched_tell(sched, s);
+    }
 }
 
 

@@ -1,7 +1,8 @@
 /*
  * scheduler_private.h - what runs and what is in flight.  Private to
- * scheduler*.c: scheduler.c says who runs, scheduler_plan.c what a step
- * carries, scheduler_commit.c what has come of it.
+ * scheduler*.c: scheduler.c says who runs, scheduler_line.c who is next,
+ * scheduler_twins.c who follows, scheduler_plan.c what a step carries,
+ * scheduler_commit.c what has come of it.
  *
  * Thread: the engine thread.
  */
@@ -9,7 +10,8 @@
 #ifndef HYMT_SCHEDULER_PRIVATE_H
 #define HYMT_SCHEDULER_PRIVATE_H
 
-#include "scheduler.h"
+#include "coalesce.h"
+#include "scheduler_line.h"
 
 
 #define HYMT_SCHED_DEPTH  2       /* plans that may be open */
@@ -56,10 +58,11 @@ struct hymt_sched_s {
     uint32_t             *order;       /* [max_batch], running slots by age */
     uint32_t              n_order;
 
-    hymt_seq_list_t       waiting;
-    uint32_t              n_waiting;
+    hymt_line_t           line;
     bool                  cancels;     /* among those waiting, maybe */
     hymt_seq_list_t       news;
+    hymt_coalesce_t       coalesce;    /* those that wait or run */
+    uint64_t              n_coalesced;
 
     hymt_plan_t           plans[HYMT_SCHED_DEPTH];
     uint32_t              oldest;
@@ -89,8 +92,32 @@ void hymt_sched_compact(hymt_sched_t *sched);
 
 void hymt_sched_free_slot(hymt_sched_t *sched, uint32_t slot);
 
+bool hymt_sched_is_canceled(const hymt_seq_t *seq);
+
 /* Puts a sequence on the news list, once. */
 void hymt_sched_tell(hymt_sched_t *sched, hymt_seq_t *seq);
+
+
+/* ---- scheduler_twins.c ---- */
+
+/* Indexes a sequence that comes, or makes it follow: true. */
+bool hymt_sched_join(hymt_sched_t *sched, hymt_seq_t *seq);
+
+/* Makes all equal ones that wait follow a sequence that begins to run. */
+void hymt_sched_gather(hymt_sched_t *sched, hymt_seq_t *seq);
+
+/* Ends those that follow it with it. */
+void hymt_sched_end_twins(hymt_sched_t *sched, hymt_seq_t *seq,
+    hymt_finish_t finish);
+
+/* Drops canceled ones of those that follow. */
+void hymt_sched_drop_twins(hymt_sched_t *sched, hymt_seq_t *seq);
+
+/* Puts the first that follows it in its place; false: there is none. */
+bool hymt_sched_hand_over(hymt_sched_t *sched, hymt_seq_t *seq);
+
+/* Takes a sequence that is over out of the index. */
+void hymt_sched_leave(hymt_sched_t *sched, hymt_seq_t *seq);
 
 
 /* scheduler_plan.c: the next rows of what runs, into the newest open plan. */

@@ -151,6 +151,7 @@ hymt_host_publish(hymt_host_t *host)
         hymt_copy(prefix_tokens);
         hymt_copy(prefix_evictions);
         hymt_copy(prefix_blocks);
+        hymt_copy(coalesced);
         hymt_copy(bytes_weights);
         hymt_copy(bytes_kv);
         hymt_copy(bytes_other);

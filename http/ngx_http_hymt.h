@@ -123,6 +123,7 @@ struct ngx_http_hymt_model_s {
     ngx_int_t                   kv_tokens;
     ngx_int_t                   queue;     /* requests in flight */
     ngx_flag_t                  prefix_cache;
+    ngx_flag_t                  coalesce;
     ngx_flag_t                  ignore_eos;
 
     u_char                     *file;      /* of the block, for messages */

@@ -586,6 +586,10 @@ ngx_http_hymt_cache_status(ngx_http_hymt_call_t *call)
 
     cached = &call->cached;
 
+    if (cached->shared && !cached->alone) {
+        return "COALESCED";
+    }
+
     return cached->missed ? "MISS"
            : cached->passed ? "BYPASS"
            : cached->hit ? "HIT" : NULL;

@@ -49,6 +49,8 @@ typedef struct {
     unsigned                    hit:1;     /* for one unit or more */
     unsigned                    missed:1;
     unsigned                    passed:1;  /* not looked at, not kept */
+    unsigned                    shared:1;  /* computed with an equal one */
+    unsigned                    alone:1;   /* computed for itself */
 } ngx_http_hymt_cached_t;
 
 
@@ -77,7 +79,10 @@ void ngx_http_hymt_cache_missed(struct ngx_http_hymt_job_s *job);
 void ngx_http_hymt_cache_store(struct ngx_http_hymt_job_s *job,
     const hymt_result_t *result, const char *text);
 
-/* "HIT", "MISS", "BYPASS"; NULL: no cache, or nothing to look for */
+/*
+ * "HIT", "MISS", "BYPASS", "COALESCED": what was not there was computed with
+ * equal ones alone; NULL: no cache, or nothing to look for
+ */
 const char *ngx_http_hymt_cache_status(struct ngx_http_hymt_call_s *call);
 
 /* hymt_cache_header: before the header is sent */

@@ -555,6 +555,7 @@ ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last)
                       info.prefix_misses - last->prefix_misses);
     ngx_http_hymt_add(stats->prefix_tokens,
                       info.prefix_tokens - last->prefix_tokens);
+    ngx_http_hymt_add(stats->coalesced, info.coalesced - last->coalesced);
     ngx_http_hymt_add(stats->prefix_evictions,
                       info.prefix_evictions - last->prefix_evictions);
     ngx_http_hymt_add(step->sum, info.step_ns - last->step_ns);

@@ -99,6 +99,7 @@ typedef struct {
     ngx_atomic_t                prefix_misses;
     ngx_atomic_t                prefix_tokens;
     ngx_atomic_t                prefix_evictions;
+    ngx_atomic_t                coalesced;
 } ngx_http_hymt_stats_t;
 
 

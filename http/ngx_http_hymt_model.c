@@ -127,6 +127,11 @@ static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
       offsetof(ngx_http_hymt_model_t, prefix_cache),
       NULL },
 
+    { ngx_string("coalesce"),
+      ngx_http_hymt_set_flag,
+      offsetof(ngx_http_hymt_model_t, coalesce),
+      NULL },
+
     { ngx_string("ignore_eos"),
       ngx_http_hymt_set_flag,
       offsetof(ngx_http_hymt_model_t, ignore_eos),
@@ -194,6 +199,7 @@ ngx_http_hymt_model_get(ngx_conf_t *cf, ngx_http_hymt_main_conf_t *hmcf,
     model->kv_tokens = NGX_CONF_UNSET;
     model->queue = NGX_CONF_UNSET;
     model->prefix_cache = NGX_CONF_UNSET;
+    model->coalesce = NGX_CONF_UNSET;
     model->ignore_eos = NGX_CONF_UNSET;
     model->host_fd = -1;
 
@@ -264,6 +270,7 @@ ngx_http_hymt_model_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_init_value(model->kv_tokens, 0);
     ngx_conf_init_value(model->queue, 1024);
     ngx_conf_init_value(model->prefix_cache, 1);
+    ngx_conf_init_value(model->coalesce, 1);
     ngx_conf_init_value(model->ignore_eos, 0);
 
     if (model->ignore_eos) {
@@ -317,7 +324,8 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "unknown parameter \"%V\" in hymt_model; it knows path,"
                        " family, backend, prompt, device, threads, max_batch,"
-                       " context, kv_tokens, queue, prefix_cache, ignore_eos",
+                       " context, kv_tokens, queue, prefix_cache, coalesce,"
+                       " ignore_eos",
                        &value[0]);
 
     return NGX_CONF_ERROR;

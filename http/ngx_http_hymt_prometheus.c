@@ -424,6 +424,10 @@ ngx_http_hymt_counts(ngx_http_hymt_page_t *page)
           "Blocks forgotten to make room.", { NULL },
           { offsetof(ngx_http_hymt_stats_t, prefix_evictions) } },
 
+        { "hymt_coalesced_total",
+          "Texts and parts of texts computed once with an equal one.",
+          { NULL }, { offsetof(ngx_http_hymt_stats_t, coalesced) } },
+
         { "hymt_engine_starts_total", "Engines started.", { NULL },
           { offsetof(ngx_http_hymt_stats_t, starts) } }
     };

@@ -97,6 +97,13 @@ ngx_http_hymt_call_done(ngx_http_hymt_job_t *job, const hymt_result_t *result,
 
     call->running--;
 
+    if (result->coalesced) {
+        call->cached.shared = 1;
+
+    } else {
+        call->cached.alone = 1;
+    }
+
     item->prompt_tokens += result->prompt_tokens;
     item->completion_tokens += result->completion_tokens;
     item->queue_ns = ngx_max(item->queue_ns, result->queue_ns);

@@ -676,6 +676,7 @@ ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     params.engine.context = model->context;
     params.engine.kv_tokens = model->kv_tokens;
     params.engine.prefix_cache = model->prefix_cache;
+    params.engine.coalesce = model->coalesce;
     params.engine.ignore_eos = model->ignore_eos;
 
     params.family = model->params.family;

@@ -275,7 +275,7 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
                      " s:{s:i, s:i, s:i, s:i, s:i},"
                      " s:i, s:{s:i, s:i, s:i}, s:{s:i, s:I, s:I, s:I},"
                      " s:{s:I, s:I, s:I},"
-                     " s:{s:I, s:f, s:I, s:I}, s:{s:I, s:I, s:I, s:I}}",
+                     " s:{s:I, s:f, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}}",
                      "name", (char *) model->name.data,
                      "path", (char *) model->path.data,
                      "family", hymt_family_name(model->params.family),
@@ -311,6 +311,7 @@ ngx_http_hymt_status_model(ngx_http_hymt_main_conf_t *hmcf,
                      "step_seconds", (double) info.step_ns / 1e9,
                      "prompt_tokens", (json_int_t) info.rows_prefill,
                      "output_tokens", (json_int_t) info.rows_decode,
+                     "coalesced", (json_int_t) info.coalesced,
                      "translation_cache",
                      "hits", (json_int_t) stats->cache_hits,
                      "misses", (json_int_t) stats->cache_misses,

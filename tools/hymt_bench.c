@@ -350,14 +350,22 @@ hymt_bench_prefill(hymt_bench_t *b, hymt_error_t *err)
 static hymt_status_t
 hymt_bench_prefix(hymt_bench_t *b, hymt_error_t *err)
 {
-    char           context[HYMT_CONTEXT_TEXT];
-    double         first, again;
-    size_t         i, n;
-    uint64_t       start;
-    hymt_level_t   fresh, known;
-    hymt_status_t  rc;
+    char              context[HYMT_CONTEXT_TEXT];
+    double            first, again;
+    size_t            i, n, cap;
+    uint64_t          start;
+    hymt_level_t      fresh, known;
+    hymt_status_t     rc;
+    hymt_host_info_t  info;
 
-    for (i = 0, n = 0; n < sizeof(context) - 100; i++) {
+    /* what fits a small context, too, at two bytes a token */
+
+    hymt_session_info(b->session, &info);
+    cap = hymt_min(sizeof(context), (size_t) 2 * info.context) - 100;
+
+    context[0] = '\0';
+
+    for (i = 0, n = 0; n + 100 < cap; i++) {
         n += (size_t) snprintf(context + n, sizeof(context) - n, "%s ",
                                hymt_texts[i % hymt_nelts(hymt_texts)]);
     }

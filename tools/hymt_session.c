@@ -310,6 +310,7 @@ hymt_session_start(hymt_session_t *session,
     hp.engine.max_batch = params->batch;
     hp.engine.context = params->context;
     hp.engine.prefix_cache = true;
+    hp.engine.coalesce = true;
     hp.family = params->family;
     hp.log_fd = session->own_fd;
 

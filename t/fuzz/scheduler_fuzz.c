@@ -79,6 +79,10 @@ fuzz_open(fuzz_t *f)
     f->p.budget_mixed = fuzz_byte(f);
     f->p.budget_prefill = fuzz_byte(f);
     f->p.depth = 1 + fuzz_byte(f) % 2;
+    f->p.prefix_cache = fuzz_byte(f) % 2;
+    f->p.coalesce = fuzz_byte(f) % 2;
+    f->p.max_flows = fuzz_byte(f) % 4;
+    f->p.age = fuzz_byte(f);
     f->p.stop = stops;
     f->p.n_stop = 2;
 
@@ -121,7 +125,11 @@ fuzz_add(fuzz_t *f)
     seq = calloc(1, sizeof(hymt_seq_t));
     seq->n_prompt = fuzz_byte(f) % FUZZ_CONTEXT;
     seq->max_new = fuzz_byte(f) % 32;
-    seq->sampling.seed = fuzz_byte(f);
+    seq->sampling.temperature = 1;
+    seq->sampling.seed = fuzz_byte(f) % 8;
+    seq->scope.word[0] = fuzz_byte(f) % 2;
+    seq->priority = fuzz_byte(f) % HYMT_N_PRIORITIES;
+    seq->flow[0] = fuzz_byte(f) % 8;
     seq->out = calloc(seq->max_new + 1, 4);
 
     prompt = calloc(seq->n_prompt + 1, 4);

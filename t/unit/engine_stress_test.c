@@ -56,6 +56,7 @@ test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
     bool                   good;
     seq_t                 *seq;
     uint32_t               i, sent, done;
+    uint64_t               seed;
     hymt_error_t           err;
     hymt_engine_t         *engine;
     hymt_engine_params_t   p;
@@ -65,6 +66,8 @@ test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
 
     p = params(depth);
     p.max_batch = 32;
+    p.prefix_cache = true;
+    p.coalesce = true;
     engine = start(&p);
 
     for (sent = 0, done = 0; done < total && good; ) {
@@ -81,7 +84,19 @@ test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
                 continue;
             }
 
-            fill(seq, 1 + roll(8), 1 + roll(6));
+            /* or one that another may be just now */
+
+            if (roll(4) == 0) {
+                seed = rng;
+                rng = 1 + roll(2);
+                fill(seq, 8, 6);
+                rng = seed;
+
+            } else {
+                fill(seq, 1 + roll(8), 1 + roll(6));
+            }
+
+            seq->s.sampling.temperature = 1;
             good = good && hymt_engine_submit(engine, &seq->s, &err)
                            == HYMT_OK;
             sent++;
@@ -106,6 +121,9 @@ test_stress(uint32_t depth, uint32_t n_out, uint32_t total)
 
     is_int(atomic_load(&hymt_engine_stats(engine)->kv_blocks_used), 0,
            "no block is held");
+
+    ok(n_out == 1 || atomic_load(&hymt_engine_stats(engine)->coalesced) > 0,
+       "some followed others");
 
     hymt_engine_stop(engine);
     is_str(fake.fault, "", "no promise to the backend is broken");

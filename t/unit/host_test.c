@@ -66,6 +66,7 @@ static hymt_client_t          *client[LANES];
 static int                     host_fd, log_fd;
 static int                     lane_fd[LANES];
 static uint32_t                epochs, states;
+static bool                    share;       /* caches of the engine */
 static int                     en, fr;
 
 
@@ -102,6 +103,8 @@ start_host(const char *model)
     p.engine.ops = &fake_ops[2];
     p.engine.max_batch = 8;
     p.engine.context = CONTEXT;
+    p.engine.prefix_cache = share;
+    p.engine.coalesce = share;
     p.family = HYMT_FAMILY_MT15;
     p.log_fd = log_fd;
 
@@ -496,6 +499,95 @@ test_stream(void)
     free(a);
 
     tear_down();
+}
+
+
+/*
+ * Two workers ask the same, streaming; the first one dies in the middle.  The
+ * second has all of the text, from its beginning, and little was computed.
+ */
+static void
+test_coalesced(void)
+{
+    int        fd;
+    uint64_t   steps;
+    answer_t  *a, *b, *c;
+
+    static const char  text[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+    share = true;
+    fake.script = text;
+    fake.ns_step = 5000000;
+    set_up(dir);
+    wait_state(HYMT_HOST_READY);
+
+    a = ask((ask_t) { .text = "The same.", .flags = HYMT_JOB_STREAM,
+                      .max_tokens = 72 });
+
+    while (a->seen < 9 && !a->done) {
+        turn();
+    }
+
+    b = ask((ask_t) { .text = "The same.", .flags = HYMT_JOB_STREAM,
+                      .max_tokens = 72, .lane = 1 });
+    c = ask((ask_t) { .text = "The same.", .max_tokens = 72, .lane = 1,
+                      .flags = HYMT_JOB_LOOPS });
+
+    while (b->progress == 0 && !b->done) {
+        turn();
+    }
+
+    ok(b->first >= 9, "who comes late has at once what there is (%u bytes)",
+       b->first);
+    is_int(info().running, 1, "one sequence runs");
+
+    /* a worker that dies comes again under the same number */
+
+    hymt_client_close(client[0]);
+    fd = lane_fd[0];
+    (void) hymt_client_open(&ex, 0, fd, host_fd, &client[0], NULL);
+
+    ok(wait_done(b), "the other one is answered");
+    ok(wait_done(c), "and one that does not stream");
+    is_int(b->result.code, HYMT_RESULT_OK, "OK");
+    is_int(b->result.completion_tokens, 72, "with all tokens");
+    ok(strncmp(b->text, text, 36) == 0 && strcmp(b->text + 36, text) == 0,
+       "in order");
+    ok(!b->broken, "each progress a beginning of the next");
+    is_int(b->result.coalesced, 1, "it is told that it followed");
+    is_int(c->result.text_len, 72, "the other has the same text");
+    ok(!a->done, "the dead one has no answer");
+
+    steps = info().steps;
+    ok(steps < 72 + 15, "72 tokens in %u steps", (uint32_t) steps);
+    is_int((int) info().coalesced, 2, "two of three were not computed");
+
+    free(a);
+    free(b);
+    free(c);
+
+    /* a loop ends those that do not want one, and no other */
+
+    fake.script = "la ";
+    a = ask((ask_t) { .text = "Loop.", .max_tokens = 300 });
+    b = ask((ask_t) { .text = "Loop.", .max_tokens = 300,
+                      .flags = HYMT_JOB_LOOPS });
+    c = ask((ask_t) { .text = "Loop.", .max_tokens = 300, .lane = 1 });
+    fake.ns_step = 200000;
+    (void) wait_done(a);
+    (void) wait_done(b);
+    (void) wait_done(c);
+    is_int(a->result.finish, HYMT_FINISH_LOOP, "the guard ends one");
+    is_int(c->result.finish, HYMT_FINISH_LOOP, "and another");
+    is_str(a->text, c->text, "at the same place");
+    is_int(b->result.finish, HYMT_FINISH_LENGTH, "who has none goes on");
+    is_int(b->result.completion_tokens, 300, "to its cap");
+
+    free(a);
+    free(b);
+    free(c);
+    tear_down();
+    share = false;
 }
 
 
@@ -1266,6 +1358,7 @@ main(void)
     test_answer();
     test_stream();
     test_stream_first();
+    test_coalesced();
     test_parts();
     test_ends();
     test_caps();

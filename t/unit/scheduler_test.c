@@ -10,6 +10,9 @@
 #include "tap.h"
 
 
+#define N_FLOWS  9
+
+
 typedef struct seq_s {
     hymt_seq_t      s;           /* first: news are these */
     uint32_t        number;      /* of arrival */
@@ -39,7 +42,8 @@ typedef struct {
     seq_t                *out;       /* not ended yet */
     uint32_t              n_added;
     uint32_t              n_begun;
-    uint32_t              last_begun;
+    uint32_t              last_begun[2][N_FLOWS];
+    uint32_t              flows;     /* of sequences: 0, none */
     uint32_t              open;
     uint64_t              steps;
     hymt_batch_t          batch;     /* of the last plan */
@@ -47,7 +51,9 @@ typedef struct {
     uint32_t              ended[HYMT_FINISH_FAILED + 1];  /* by finish */
     bool                  check_bound;
     uint32_t              alike;     /* kinds of beginnings of prompts */
+    uint64_t              seed;      /* of all sequences; 0: each its own */
     seen_t               *seen;      /* all prompts so far */
+    uint32_t              coalesced; /* of those that have ended */
     uint64_t              rows;      /* of prompts, computed */
     uint64_t              cached;    /* of those that have ended */
     char                  fault[256];
@@ -174,6 +180,19 @@ rig_check_cached(rig_t *rig, const seq_t *seq)
                               ? 0 : i);
     }
 
+    if (s->coalesced) {
+        rig->coalesced++;
+
+        /* fewer, where it has gone on in the other's place */
+
+        if (s->n_cached > s->n_prompt || !rig->p.coalesce || same < 2) {
+            rig_fault(rig, "sequence %u: followed, %u of %u tokens",
+                      seq->number, s->n_cached, s->n_prompt);
+        }
+
+        return;
+    }
+
     if (s->n_cached > most || s->n_cached >= s->n_prompt
         || s->n_cached % HYMT_KV_BLOCK != 0
         || (s->n_cached > 0 && !rig->p.prefix_cache))
@@ -186,33 +205,38 @@ rig_check_cached(rig_t *rig, const seq_t *seq)
 }
 
 
-/* A prompt of beginning `kind` for `alike` tokens, and then at random. */
 static seq_t *
-rig_add_alike(rig_t *rig, uint32_t n_prompt, uint32_t max_new, uint32_t kind,
-    uint32_t alike, uint32_t scope)
+rig_new(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
 {
-    uint32_t       i;
-    seq_t         *seq;
-    uint32_t      *prompt;
-    hymt_error_t   err;
+    seq_t  *seq;
 
     seq = calloc(1, sizeof(seq_t));
-    prompt = calloc(n_prompt, 4);
 
-    for (i = 0; i < n_prompt; i++) {
-        prompt[i] = i < alike
-                    ? (uint32_t) (fake_mix(kind * 100003 + i) % fake.vocab)
-                    : roll(fake.vocab);
-    }
-
-    seq->s.scope.word[scope % 2] = scope;
-    seq->s.prompt = prompt;
+    seq->s.prompt = calloc(n_prompt, 4);
     seq->s.n_prompt = n_prompt;
     seq->s.max_new = max_new;
     seq->s.out = calloc(max_new, 4);
-    seq->s.sampling.seed = roll(1000);
-    seq->number = rig->n_added++;
+    seq->s.sampling.temperature = 1;
+    seq->s.sampling.seed = rig->seed ? rig->seed : roll(1000);
+    seq->number = ++rig->n_added;
+
+    if (rig->flows > 0) {
+        seq->s.priority = roll(3) == 0;
+        seq->s.flow[roll(2)] = roll(rig->flows);
+    }
+
     seq->room = UINT32_MAX;
+
+    return seq;
+}
+
+
+static seq_t *
+rig_submit(rig_t *rig, seq_t *seq)
+{
+    hymt_error_t  err;
+
+    rig_remember(rig, &seq->s);
 
     if (hymt_sched_add(rig->sched, &seq->s, &err) != HYMT_OK) {
         rig_fault(rig, "add: %s", err.text);
@@ -220,9 +244,50 @@ rig_add_alike(rig_t *rig, uint32_t n_prompt, uint32_t max_new, uint32_t kind,
 
     seq->next = rig->out;
     rig->out = seq;
-    rig_remember(rig, &seq->s);
 
     return seq;
+}
+
+
+/* A prompt of beginning `kind` for `alike` tokens, and then at random. */
+static seq_t *
+rig_add_alike(rig_t *rig, uint32_t n_prompt, uint32_t max_new, uint32_t kind,
+    uint32_t alike, uint32_t scope)
+{
+    seq_t     *seq;
+    uint32_t   i, *prompt;
+
+    seq = rig_new(rig, n_prompt, max_new);
+    seq->s.scope.word[scope % 2] = scope;
+    prompt = (uint32_t *) seq->s.prompt;
+
+    for (i = 0; i < n_prompt; i++) {
+        prompt[i] = i < alike
+                    ? (uint32_t) (fake_mix(kind * 100003 + i) % fake.vocab)
+                    : roll(fake.vocab);
+    }
+
+    return rig_submit(rig, seq);
+}
+
+
+/* One more of a sequence that is out. */
+static void
+rig_add_again(rig_t *rig)
+{
+    uint32_t   n;
+    seq_t     *seq, *other;
+
+    for (n = roll(5), other = rig->out; n > 0 && other->next != NULL; n--) {
+        other = other->next;
+    }
+
+    seq = rig_new(rig, other->s.n_prompt, other->s.max_new);
+    memcpy((void *) seq->s.prompt, other->s.prompt, 4 * other->s.n_prompt);
+    seq->s.sampling = other->s.sampling;
+    seq->s.scope = other->s.scope;
+
+    (void) rig_submit(rig, seq);
 }
 
 
@@ -299,7 +364,11 @@ rig_check_bound(rig_t *rig, seq_t *seq)
                           : seq->rows_ahead / (seq->room / 2);
     bound += 2 * rig->p.max_batch + rig->p.depth;
 
-    if (rig->check_bound && seq->first_at - seq->begun_at > bound) {
+    /* who has taken over began earlier than the rig knows */
+
+    if (rig->check_bound && seq->begun_at
+        && seq->first_at - seq->begun_at > bound)
+    {
         rig_fault(rig, "sequence %u: first token after %" PRIu64 " steps,"
                   " bound %" PRIu64, seq->number,
                   seq->first_at - seq->begun_at, bound);
@@ -351,20 +420,28 @@ static void
 rig_begin(void *data, hymt_seq_t *s)
 {
     rig_t  *rig = data;
-    seq_t  *seq, *other;
+
+    seq_t     *seq, *other;
+    uint32_t  *last;
 
     seq = (seq_t *) s;
 
-    if (rig->n_begun++ > 0 && seq->number < rig->last_begun) {
+    rig->n_begun++;
+
+    /* in order of arrival, where flow and priority are the same */
+
+    last = &rig->last_begun[s->priority][s->flow[0] + 3 * s->flow[1]];
+
+    if (seq->number < *last) {
         rig_fault(rig, "sequence %u was admitted after %u", seq->number,
-                  rig->last_begun);
+                  *last);
     }
 
-    rig->last_begun = seq->number;
+    *last = seq->number;
     seq->begun_at = rig->steps + 1;
 
     for (other = rig->out; other != NULL; other = other->next) {
-        if (other->begun_at) {
+        if (other->s.place == HYMT_PLACE_SLOT) {
             seq->rows_ahead += other->s.n_prompt
                                - hymt_min(other->s.n_prompt, other->s.n_done);
         }
@@ -416,6 +493,18 @@ rig_check_plan(rig_t *rig)
 }
 
 
+/* By itself, or one that follows it. */
+static bool
+rig_is_wanted(const hymt_seq_t *s)
+{
+    while (s != NULL && s->canceled) {
+        s = s->twins;
+    }
+
+    return s != NULL;
+}
+
+
 /* Decoding sequences before a plan: none of them may be left out of it. */
 static uint32_t
 rig_ready(rig_t *rig)
@@ -424,7 +513,7 @@ rig_ready(rig_t *rig)
     seq_t    *seq;
 
     for (seq = rig->out, n = 0; seq != NULL; seq = seq->next) {
-        n += seq->begun_at && !seq->s.canceled
+        n += seq->s.place == HYMT_PLACE_SLOT && rig_is_wanted(&seq->s)
              && seq->s.n_done >= seq->s.n_prompt
              && seq->s.n_planned < seq->s.max_new;
     }
@@ -604,20 +693,15 @@ test_one(uint32_t depth)
 }
 
 
-/* A sequence that never stops by itself, for tests that count. */
-static seq_t *
-rig_add_endless(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+/* Gives a sequence a seed with which it never stops by itself. */
+static void
+seq_endless(hymt_seq_t *s)
 {
-    seq_t       *seq;
-    uint32_t     i, token;
-    hymt_seq_t  *s;
-
-    seq = rig_add(rig, n_prompt, max_new);
-    s = &seq->s;
+    uint32_t  i, token;
 
     for ( ;; s->sampling.seed++) {
-        for (i = 0; i < max_new; i++) {
-            token = fake_next(&s->sampling, s->prompt, n_prompt, s->out, i,
+        for (i = 0; i < s->max_new; i++) {
+            token = fake_next(&s->sampling, s->prompt, s->n_prompt, s->out, i,
                               fake.vocab);
 
             if (token == stops[0] || token == stops[1]) {
@@ -627,11 +711,24 @@ rig_add_endless(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
             s->out[i] = token;
         }
 
-        if (i == max_new) {
-            memset(s->out, 0, 4 * max_new);
-            return seq;
+        if (i == s->max_new) {
+            memset(s->out, 0, 4 * s->max_new);
+            return;
         }
     }
+}
+
+
+/* For tests that count. */
+static seq_t *
+rig_add_endless(rig_t *rig, uint32_t n_prompt, uint32_t max_new)
+{
+    seq_t  *seq;
+
+    seq = rig_add(rig, n_prompt, max_new);
+    seq_endless(&seq->s);
+
+    return seq;
 }
 
 
@@ -1217,6 +1314,211 @@ test_prefix_eviction(void)
 }
 
 
+static void
+test_priorities(void)
+{
+    rig_t                rig;
+    uint32_t             i;
+    seq_t               *seq;
+    hymt_seq_t           bad;
+    hymt_error_t         err;
+    hymt_sched_params_t  p;
+
+    rng = 17;
+    p = small;
+    p.age = 1;
+    rig_open(&rig, p);
+
+    for (i = 0; i < 9; i++) {
+        seq = rig_new(&rig, 5, 20);
+        seq->s.priority = HYMT_PRIORITY_BATCH;
+        rig_submit(&rig, seq);
+        seq_endless(&seq->s);
+    }
+
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 7, "batch leaves one slot of eight");
+
+    rig_add_endless(&rig, 5, 20);
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 8, "which another gets at once");
+    is_int(hymt_sched_waiting(rig.sched), 2, "though these came before it");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "all is right");
+    is_int(rig.ended[HYMT_FINISH_LENGTH], 10, "all came to their end");
+
+    memset(&bad, 0, sizeof(bad));
+    bad.n_prompt = 1;
+    bad.max_new = 1;
+    bad.priority = 2;
+    is_int(hymt_sched_add(rig.sched, &bad, &err), HYMT_ERROR, "priority 2");
+    has_str(err.text, "priority 2", "is named");
+
+    rig_close(&rig);
+}
+
+
+/* Equal ones, before and after the first has begun. */
+static void
+test_coalesce(uint32_t depth)
+{
+    rig_t                rig;
+    uint32_t             i;
+    seq_t               *seqs[4];
+    hymt_sched_params_t  p;
+
+    rng = 15;
+    p = small;
+    p.depth = depth;
+    p.coalesce = true;
+    rig_open(&rig, p);
+
+    seqs[0] = rig_add_alike(&rig, 20, 20, 1, 20, 0);
+    seq_endless(&seqs[0]->s);
+    rig.seed = seqs[0]->s.sampling.seed;
+    rig_cancel(&rig, seqs[0]);
+    rig_step(&rig);
+
+    for (i = 0; i < 3; i++) {
+        seqs[i] = rig_add_alike(&rig, 20, 20, 1, 20, 0);
+    }
+
+    is_int(hymt_sched_waiting(rig.sched), 3, "depth %u: three wait", depth);
+
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 1, "one runs");
+    is_int(hymt_sched_waiting(rig.sched), 0, "the others follow it");
+    is_int(hymt_sched_blocks_used(rig.sched), 3, "with its blocks");
+
+    while (seqs[0]->s.n_out < 4) {
+        rig_step(&rig);
+    }
+
+    seqs[3] = rig_add_alike(&rig, 20, 20, 1, 20, 0);
+    is_int(seqs[3]->s.n_out, 4, "one that comes later has what there is");
+    ok(seqs[3]->s.coalesced, "and follows");
+    ok(hymt_sched_news(rig.sched) == &seqs[3]->s, "which is news");
+
+    /* each differs in one thing */
+
+    rig_add_alike(&rig, 20, 19, 1, 20, 0);
+    rig_add_alike(&rig, 19, 20, 1, 20, 0);
+    rig_add_alike(&rig, 20, 20, 2, 20, 0);
+    rig_add_alike(&rig, 20, 20, 1, 20, 1);
+    rig_add_alike(&rig, 20, 20, 1, 20, 0);
+    is_int(hymt_sched_waiting(rig.sched), 4, "four others do not follow");
+
+    rig_cancel(&rig, seqs[1]);
+    rig_step(&rig);
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 2, "one that follows leaves");
+
+    rig_cancel(&rig, seqs[0]);
+    rig_step(&rig);
+    is_int(rig.ended[HYMT_FINISH_CANCELED], 3, "the first leaves");
+    is_int(hymt_sched_running(rig.sched), 5, "another goes on in its place");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_str(rig.fault, "", "each has its output");
+    is_int(rig.n_added - 3, rig.ended[HYMT_FINISH_STOP]
+                            + rig.ended[HYMT_FINISH_LENGTH], "and its end");
+    is_int(rig.coalesced, 4, "four were not computed");
+    is_int((int) hymt_sched_coalesced(rig.sched), 4, "and are counted");
+    is_int(rig.n_begun, 5, "five were");
+    is_int(hymt_sched_blocks_used(rig.sched), 0, "no block is held");
+
+    rig_close(&rig);
+}
+
+
+/* Drawn at random, the seed and all else that says how has to be equal. */
+static void
+test_coalesce_sampling(void)
+{
+    rig_t                rig;
+    uint32_t             i;
+    seq_t               *seqs[8];
+    static uint32_t      end[2] = { 3, 4 };
+    hymt_sched_params_t  p;
+
+    rng = 16;
+    p = small;
+    p.coalesce = true;
+    rig_open(&rig, p);
+
+    for (i = 0; i < 8; i++) {
+        seqs[i] = rig_add_alike(&rig, 20, 20, 1, 20, 0);
+    }
+
+    hymt_sched_drop_all(rig.sched, HYMT_FINISH_FAILED);
+
+    for (i = 0; i < 8; i++) {
+        (void) hymt_sched_news(rig.sched);
+        seqs[i]->s.sampling = (hymt_sampling_t) {
+            .temperature = 1, .top_p = 0.5f, .top_k = 3, .seed = 9,
+            .repetition_penalty = 1
+        };
+        seqs[i]->s.ended = HYMT_FINISH_NONE;
+    }
+
+    seqs[1]->s.sampling.temperature = 0.5f;
+    seqs[2]->s.sampling.top_p = 0.6f;
+    seqs[3]->s.sampling.top_k = 4;
+    seqs[4]->s.sampling.seed = 8;
+    seqs[5]->s.sampling.index = 1;
+    seqs[6]->s.sampling.repetition_penalty = 1.1f;
+    seqs[7]->s.stop = end;
+    seqs[7]->s.n_stop = 2;
+
+    for (i = 0; i < 8; i++) {
+        hymt_sched_add(rig.sched, &seqs[i]->s, NULL);
+    }
+
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 8, "each other option counts");
+
+    while (rig_step(&rig)) { /* void */ }
+
+    is_int(rig.coalesced, 0, "none of them follows");
+
+    /* greedy, it does not: these follow though they are given by another */
+
+    for (i = 0; i < 2; i++) {
+        seqs[i] = rig_add_alike(&rig, 20, 20, 1, 20, 0);
+        seqs[i]->s.ended = HYMT_FINISH_NONE;
+    }
+
+    hymt_sched_drop_all(rig.sched, HYMT_FINISH_FAILED);
+
+    for (i = 0; i < 2; i++) {
+        (void) hymt_sched_news(rig.sched);
+        seqs[i]->s.sampling = (hymt_sampling_t) {
+            .top_p = i ? 0.5f : 1, .top_k = i, .seed = i, .index = i,
+            .repetition_penalty = 1
+        };
+        seqs[i]->s.ended = HYMT_FINISH_NONE;
+        hymt_sched_add(rig.sched, &seqs[i]->s, NULL);
+    }
+
+    rig_step(&rig);
+    is_int(hymt_sched_running(rig.sched), 1, "greedy, the rest is nothing");
+
+    hymt_sched_drop_all(rig.sched, HYMT_FINISH_FAILED);
+    rig.out = NULL;
+    while (hymt_sched_news(rig.sched) != NULL) { /* void */ }
+
+    for (i = 0; i < 2; i++) {
+        free((void *) seqs[i]->s.prompt);
+        free(seqs[i]->s.out);
+        free(seqs[i]);
+    }
+
+    rig_close(&rig);
+}
+
+
 static hymt_sched_params_t
 random_params(void)
 {
@@ -1233,6 +1535,9 @@ random_params(void)
     p.fill_rows = roll(3) ? 0 : roll(p.max_rows);
     p.depth = 1 + roll(2);
     p.prefix_cache = roll(4) != 0;
+    p.coalesce = roll(4) != 0;
+    p.max_flows = 8;
+    p.age = 1 + roll(2000);
 
     return p;
 }
@@ -1243,6 +1548,10 @@ random_events(rig_t *rig, uint32_t cancels, uint32_t aborts)
 {
     uint32_t  n, n_prompt;
     seq_t    *seq;
+
+    if (rig->out != NULL && roll(3) == 0) {
+        rig_add_again(rig);
+    }
 
     for (n = roll(4) ? 0 : roll(4); n > 0; n--) {
         n_prompt = 1 + roll(roll(3) ? 20 : rig->p.context - 1);
@@ -1269,6 +1578,7 @@ random_run(uint64_t seed)
     rig_open(&rig, random_params());
 
     rig.alike = roll(5);
+    rig.flows = roll(2) * (1 + roll(3));
     cancels = roll(2) ? 20 + roll(200) : 0;
     aborts = roll(3) ? 0 : 3 + roll(20);
     rig.check_bound = aborts == 0;
@@ -1340,6 +1650,10 @@ main(int argc, char **argv)
     test_prefix_owner(1);
     test_prefix_owner(2);
     test_prefix_eviction();
+    test_priorities();
+    test_coalesce(1);
+    test_coalesce(2);
+    test_coalesce_sampling();
 
     /* a failing run is repeated by its seed as the only argument */
 
