@@ -21,6 +21,7 @@
 
 #define HYMT_CUDA_WORKSPACE  (64 << 20)
 #define HYMT_CUDA_MAX_HIDDEN 8192
+#define HYMT_CUDA_MAX_VOCAB  262144
 
 
 static hymt_status_t hymt_cuda_create(const hymt_backend_params_t *params,
@@ -180,6 +181,12 @@ hymt_cuda_check_shape(const hymt_config_t *c, hymt_error_t *err)
                          " and intermediate_size %" PRIu32 " must be multiples"
                          " of 64, hidden_size at most %d: use backend cpu",
                          c->hidden, c->ffn, HYMT_CUDA_MAX_HIDDEN);
+    }
+
+    if (c->vocab > HYMT_CUDA_MAX_VOCAB) {
+        return hymt_fail(err, "cuda backend: the model's vocabulary of %" PRIu32
+                         " is over %d: use backend cpu", c->vocab,
+                         HYMT_CUDA_MAX_VOCAB);
     }
 
     return HYMT_OK;

@@ -35,8 +35,8 @@
 /* attention parts beside those of one part a row, where contexts are long */
 #define HYMT_CUDA_PARTS       64
 
-/* positions up to which a decode row is one part: two rounds of a block */
-#define HYMT_CUDA_ONE_PART    512
+/* tiles up to which a decode row is one part: two rounds of a block */
+#define HYMT_CUDA_ONE_PART    8
 
 /* tiles that rows of several parts may have together: sizes `partial` */
 #define HYMT_CUDA_TILES       2048

@@ -17,7 +17,9 @@ typedef struct {
     uint32_t             n_decode;     /* rows */
     uint32_t             n_prefill;    /* items */
     uint32_t             n_table;      /* blocks of all sequences */
-    bool                 is_long;      /* a decode row may have parts */
+    uint32_t             n_tiles;      /* of all decode rows */
+    uint32_t             longest;      /* tiles of the longest of them */
+    uint32_t             one_part;     /* tiles of a row that has no parts */
     uint32_t             part_tiles;   /* tiles of a part; 0: no parts */
 } hymt_cuda_plan_t;
 
@@ -49,8 +51,12 @@ static hymt_status_t hymt_cuda_plan_seq(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, uint32_t i, hymt_error_t *err);
 static const hymt_cuda_graph_t *hymt_cuda_choose(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, hymt_cuda_shape_t *shape);
+static uint32_t hymt_cuda_one_part(const hymt_backend_t *b,
+    const hymt_cuda_plan_t *plan);
 static uint32_t hymt_cuda_parts(const hymt_cuda_plan_t *plan,
     uint32_t capacity);
+static uint32_t hymt_cuda_row_parts(const hymt_cuda_plan_t *plan,
+    uint32_t pos, uint32_t part_tiles);
 static uint32_t hymt_cuda_count_items(const hymt_cuda_plan_t *plan,
     uint32_t part_tiles, uint32_t *tiles);
 static uint32_t hymt_cuda_pack(hymt_backend_t *b, hymt_cuda_step_t *step,
@@ -59,7 +65,7 @@ static void hymt_cuda_pack_seq(const hymt_backend_t *b,
     const hymt_batch_seq_t *seq, const hymt_cuda_plan_t *plan,
     hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
-    uint32_t part_tiles, hymt_cuda_pack_t *pack);
+    const hymt_cuda_plan_t *plan, hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_prefill(const hymt_batch_seq_t *seq,
     uint32_t item_rows, hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_sample(const hymt_backend_t *b,
@@ -196,7 +202,7 @@ static hymt_status_t
 hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i,
     hymt_error_t *err)
 {
-    uint32_t                 j, n;
+    uint32_t                 j, n, tiles;
     const hymt_batch_seq_t  *s;
 
     s = &plan->batch->seqs[i];
@@ -235,8 +241,11 @@ hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i,
     plan->n_samples += s->sample;
 
     if (s->n_rows == 1) {
+        tiles = s->pos / HYMT_ATTN_TILE + 1;
+
         plan->n_decode++;
-        plan->is_long |= s->pos >= HYMT_CUDA_ONE_PART;
+        plan->n_tiles += tiles;
+        plan->longest = hymt_max(plan->longest, tiles);
 
     } else {
         plan->n_prefill += hymt_ceil_div(s->n_rows, b->item_rows);
@@ -251,12 +260,16 @@ static const hymt_cuda_graph_t *
 hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
     hymt_cuda_shape_t *shape)
 {
+    bool                      is_long;
     uint32_t                  tiles;
     hymt_cuda_kind_t          kind;
     const hymt_cuda_graph_t  *graph;
 
+    plan->one_part = hymt_cuda_one_part(b, plan);
+    is_long = plan->longest > plan->one_part;
+
     if (plan->n_prefill == 0) {
-        kind = plan->is_long ? HYMT_STEP_LONG : HYMT_STEP_DECODE;
+        kind = is_long ? HYMT_STEP_LONG : HYMT_STEP_DECODE;
 
     } else {
         kind = plan->n_decode ? HYMT_STEP_MIXED : HYMT_STEP_PROMPT;
@@ -272,12 +285,11 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
 
     if (graph != NULL) {
         *shape = graph->shape;
-        plan->part_tiles = plan->is_long ? hymt_cuda_parts(plan, shape->decode)
-                                         : 0;
+        plan->part_tiles = is_long ? hymt_cuda_parts(plan, shape->decode) : 0;
         return graph;
     }
 
-    if (plan->is_long) {
+    if (is_long) {
         plan->part_tiles = hymt_cuda_parts(plan,
                                            plan->n_decode + HYMT_CUDA_PARTS);
         shape->decode = hymt_cuda_count_items(plan, plan->part_tiles, &tiles);
@@ -286,6 +298,22 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
     hymt_cuda_place(shape);
 
     return NULL;
+}
+
+
+/*
+ * Parts cost more than they bring while the device is busy with other rows: a
+ * row is cut where it would go on for long after its share of the work.
+ */
+static uint32_t
+hymt_cuda_one_part(const hymt_backend_t *b, const hymt_cuda_plan_t *plan)
+{
+    uint32_t  share;
+
+    share = (uint32_t) ((uint64_t) plan->n_tiles * b->config.n_kv_heads
+                        / b->dev.sms);
+
+    return hymt_max(HYMT_CUDA_ONE_PART, 3 * share);
 }
 
 
@@ -315,7 +343,7 @@ static uint32_t
 hymt_cuda_count_items(const hymt_cuda_plan_t *plan, uint32_t part_tiles,
     uint32_t *tiles)
 {
-    uint32_t                 i, n, row;
+    uint32_t                 i, n, parts;
     const hymt_batch_seq_t  *s;
 
     *tiles = 0;
@@ -327,18 +355,31 @@ hymt_cuda_count_items(const hymt_cuda_plan_t *plan, uint32_t part_tiles,
             continue;
         }
 
-        n++;
-        row = s->pos / HYMT_ATTN_TILE + 1;
+        parts = hymt_cuda_row_parts(plan, s->pos, part_tiles);
+        n += parts;
 
-        if (s->pos >= HYMT_CUDA_ONE_PART && part_tiles != 0
-            && row > part_tiles)
-        {
-            n += hymt_ceil_div(row, part_tiles) - 1;
-            *tiles += row;
+        if (parts > 1) {
+            *tiles += s->pos / HYMT_ATTN_TILE + 1;
         }
     }
 
     return n;
+}
+
+
+static uint32_t
+hymt_cuda_row_parts(const hymt_cuda_plan_t *plan, uint32_t pos,
+    uint32_t part_tiles)
+{
+    uint32_t  tiles;
+
+    tiles = pos / HYMT_ATTN_TILE + 1;
+
+    if (tiles <= plan->one_part || part_tiles == 0) {
+        return 1;
+    }
+
+    return hymt_ceil_div(tiles, part_tiles);
 }
 
 
@@ -394,7 +435,7 @@ hymt_cuda_pack_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq,
     }
 
     if (seq->n_rows == 1) {
-        hymt_cuda_pack_decode(seq, plan->part_tiles, pack);
+        hymt_cuda_pack_decode(seq, plan, pack);
 
     } else {
         hymt_cuda_pack_prefill(seq, b->item_rows, pack);
@@ -413,22 +454,15 @@ hymt_cuda_pack_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq,
 
 
 static void
-hymt_cuda_pack_decode(const hymt_batch_seq_t *seq, uint32_t part_tiles,
-    hymt_cuda_pack_t *pack)
+hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
+    const hymt_cuda_plan_t *plan, hymt_cuda_pack_t *pack)
 {
     uint32_t                i, tiles, n, width;
     hymt_attention_item_t  *item;
 
     tiles = seq->pos / HYMT_ATTN_TILE + 1;
-    n = 1;
-    width = tiles;
-
-    if (seq->pos >= HYMT_CUDA_ONE_PART && part_tiles != 0
-        && tiles > part_tiles)
-    {
-        n = hymt_ceil_div(tiles, part_tiles);
-        width = part_tiles;
-    }
+    n = hymt_cuda_row_parts(plan, seq->pos, plan->part_tiles);
+    width = n > 1 ? plan->part_tiles : tiles;
 
     for (i = 0; i < n; i++) {
         item = &pack->decode[pack->n_decode++];
