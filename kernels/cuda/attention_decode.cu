@@ -11,6 +11,9 @@
  * `group` of the 16 rows of a matrix instruction are real; the matrix units
  * have nothing else to do here.
  *
+ * H200, share of the read bandwidth: 81 % for those 256 rows (28 us), 70 % for
+ * 64 rows (8.1 us); one row takes 2.6 us.
+ *
  * Results of tiles go through shared memory and are merged in tile order by all
  * threads.  Parts of a row put them into `partial` instead, and the block that
  * is the last to be done merges them all, in the same order: the number of

@@ -2,10 +2,14 @@
  * attention_prefill_sm90.cuh - the prefill kernel by Hopper's warpgroup matrix
  * instructions.
  *
- * The same function as k_attention_prefill_bf16, and the same bits.  A block
- * has WGS * 64 query rows, a warpgroup for each 64, and one more warp that
- * brings tiles of K and V into a ring of stages.  While the product P V of a
- * tile runs, its warpgroup works at the softmax of the next.
+ * The same function as k_attention_prefill_bf16, the same bytes and the same
+ * bits.  A block has WGS * 64 query rows, a warpgroup for each 64, and one more
+ * that brings tiles of K and V into a ring of stages, each of its warps a page.
+ * While the product P V of a tile runs, its warpgroup works at the softmax of
+ * the next.
+ *
+ * H200, 2048 tokens of 16 heads and 4 kv heads from position 0: 42 us, 405
+ * TFLOP/s, half the rate of a large matrix product; 60 tokens: 3 us.
  *
  * sm_90a only; elsewhere the kernel is empty and never launched.
  */
@@ -20,6 +24,7 @@
 #include "attention_tile.cuh"
 
 
+/* Threads that bring K and V. */
 #define HYMT_ATTN_PRODUCERS  128
 
 
@@ -126,6 +131,11 @@ k_attention_prefill_sm90_bf16(
         page = __ldg(&table[min(warp, last / HYMT_KV_PAGE)]);
 
         hymt_grid_wait();
+
+        /*
+         * The fence that shows copies to matrix instructions is the copying
+         * thread's, once they have landed: when the next tile's are on the way.
+         */
 
         before = 0;
 

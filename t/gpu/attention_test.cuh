@@ -1,0 +1,467 @@
+/*
+ * attention_test.cuh - the fixture of attention_test.cu: sequences with
+ * shuffled page tables over one cache, items for their rows, launches.
+ */
+
+#ifndef HYMT_ATTENTION_TEST_CUH
+#define HYMT_ATTENTION_TEST_CUH
+
+#include "kernels.h"
+#include "ptx.cuh"
+#include "../unit/tap.h"
+
+
+#define GUARD  4096                     /* bytes before and after an output */
+
+
+/* Device memory with guard bands, poisoned. */
+typedef struct {
+    uint8_t  *base;
+    uint8_t  *p;
+    size_t    bytes;
+} buffer_t;
+
+
+typedef struct {
+    uint32_t  len;
+    uint32_t  row;                      /* of position 0 */
+    uint32_t  table;                    /* index of its first block id */
+} seq_t;
+
+
+typedef struct {
+    uint32_t               n_heads;
+    uint32_t               n_kv;
+    uint32_t               group;
+    uint32_t               n_seqs;
+    uint32_t               n_rows;
+    seq_t                 *seqs;
+    uint32_t              *tables;      /* host */
+    uint16_t              *cache;
+    uint16_t              *q;
+    uint16_t              *o;           /* what the device gave last */
+    uint16_t              *want;        /* of the plainest run */
+
+    buffer_t               d_o;
+    buffer_t               d_partial;
+    buffer_t               d_counters;
+    hymt_bf16_t           *d_q;
+    hymt_bf16_t           *d_cache;
+    uint32_t              *d_tables;
+    hymt_attention_item_t *d_items;
+    uint32_t              *d_n_items;
+    hymt_attention_item_t *items;       /* host */
+    uint32_t               n_items;
+    uint32_t               max_items;
+    uint32_t               n_counters;
+    uint32_t               n_partial;   /* tiles */
+} fixture_t;
+
+
+static hymt_cuda_t  dev;
+static bool         plain;              /* prefill without wgmma */
+static uint64_t     seed, random_state;
+static bool         small, tiny;
+
+
+#define cuda(call)                                                            \
+    do {                                                                      \
+        cudaError_t  cuda_e = (call);                                         \
+        if (cuda_e != cudaSuccess) {                                          \
+            printf("Bail out! %s:%d: %s: %s\n", __FILE__, __LINE__, #call,    \
+                   cudaGetErrorString(cuda_e));                               \
+            exit(1);                                                          \
+        }                                                                     \
+    } while (0)
+
+
+static uint32_t
+random_u32(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+
+    return (uint32_t) (random_state >> 32);
+}
+
+
+/* Of a normal distribution, nearly. */
+static float
+random_normal(void)
+{
+    float  x;
+
+    x = 0.0f;
+
+    for (int i = 0; i < 4; i++) {
+        x += (float) random_u32() / 4294967296.0f - 0.5f;
+    }
+
+    return x * 1.7320508f;
+}
+
+
+static uint16_t
+bf16(float x)
+{
+    uint32_t  u;
+
+    memcpy(&u, &x, 4);
+    u += 0x7fff + (u >> 16 & 1);
+
+    return (uint16_t) (u >> 16);
+}
+
+
+static float
+bf16_float(uint16_t x)
+{
+    float     y;
+    uint32_t  u;
+
+    u = (uint32_t) x << 16;
+    memcpy(&y, &u, 4);
+
+    return y;
+}
+
+
+static void
+buffer_init(buffer_t *b, size_t bytes)
+{
+    b->bytes = bytes;
+    cuda(cudaMalloc(&b->base, bytes + 2 * GUARD));
+    cuda(cudaMemset(b->base, 0xff, bytes + 2 * GUARD));
+    b->p = b->base + GUARD;
+}
+
+
+static bool
+buffer_guarded(const buffer_t *b)
+{
+    bool     good;
+    uint8_t  guard[2 * GUARD];
+
+    cuda(cudaMemcpy(guard, b->base, GUARD, cudaMemcpyDeviceToHost));
+    cuda(cudaMemcpy(guard + GUARD, b->p + b->bytes, GUARD,
+                    cudaMemcpyDeviceToHost));
+
+    good = true;
+
+    for (size_t i = 0; i < sizeof(guard); i++) {
+        good &= guard[i] == 0xff;
+    }
+
+    return good;
+}
+
+
+static size_t
+cache_at(const fixture_t *f, const seq_t *seq, uint32_t pos, uint32_t head,
+    uint32_t kv)
+{
+    uint32_t  block;
+
+    block = f->tables[seq->table + pos / HYMT_KV_PAGE];
+
+    return ((((size_t) block * f->n_kv + head) * 2 + kv) * HYMT_KV_PAGE
+            + pos % HYMT_KV_PAGE) * HYMT_HEAD_DIM;
+}
+
+
+/*
+ * gain scales q: large makes the softmax one of few positions.  Positions of
+ * the same sequence have a query row each, from position `from` on.
+ */
+static void
+fixture_init(fixture_t *f, uint32_t n_heads, uint32_t n_kv,
+    const uint32_t *lens, uint32_t n_seqs, float gain)
+{
+    size_t    n_cache, n_q, at;
+    uint32_t  n_blocks, n_table, n, swap, *order;
+
+    memset(f, 0, sizeof(*f));
+
+    f->n_heads = n_heads;
+    f->n_kv = n_kv;
+    f->group = n_heads / n_kv;
+    f->n_seqs = n_seqs;
+    f->seqs = (seq_t *) calloc(n_seqs, sizeof(seq_t));
+
+    n_table = 0;
+
+    for (uint32_t i = 0; i < n_seqs; i++) {
+        f->seqs[i].len = lens[i];
+        f->seqs[i].row = f->n_rows;
+        f->seqs[i].table = n_table;
+        f->n_rows += lens[i];
+        n_table += (lens[i] + HYMT_KV_PAGE - 1) / HYMT_KV_PAGE;
+        f->n_partial += (lens[i] / HYMT_ATTN_TILE + 1) * lens[i];
+    }
+
+    /* the partials of a launch are bounded by its items, see add_decode() */
+
+    f->n_partial = f->n_partial < 4096 ? f->n_partial : 4096;
+
+    n_blocks = n_table + 7;
+    n_cache = (size_t) n_blocks * n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    n_q = (size_t) f->n_rows * n_heads * HYMT_HEAD_DIM;
+
+    order = (uint32_t *) calloc(n_blocks, sizeof(uint32_t));
+
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        order[i] = i;
+    }
+
+    for (uint32_t i = n_blocks - 1; i > 0; i--) {
+        n = random_u32() % (i + 1);
+        swap = order[i];
+        order[i] = order[n];
+        order[n] = swap;
+    }
+
+    f->tables = order;                  /* the first n_table of them */
+
+    f->cache = (uint16_t *) malloc(n_cache * 2);
+    f->q = (uint16_t *) malloc(n_q * 2);
+    f->o = (uint16_t *) malloc(n_q * 2);
+    f->want = (uint16_t *) malloc(n_q * 2);
+    memset(f->cache, 0xff, n_cache * 2);
+
+    for (uint32_t i = 0; i < n_seqs; i++) {
+        for (uint32_t pos = 0; pos < lens[i]; pos++) {
+            for (uint32_t head = 0; head < 2 * n_kv; head++) {
+                at = cache_at(f, &f->seqs[i], pos, head / 2, head % 2);
+
+                for (uint32_t d = 0; d < HYMT_HEAD_DIM; d++) {
+                    f->cache[at + d] = bf16(random_normal());
+                }
+            }
+        }
+    }
+
+    for (size_t i = 0; i < n_q; i++) {
+        f->q[i] = bf16(gain * random_normal());
+    }
+
+    f->max_items = 2 * f->n_rows + 4096;
+    f->n_counters = f->max_items;
+    f->items = (hymt_attention_item_t *) calloc(f->max_items,
+                                                sizeof(*f->items));
+
+    buffer_init(&f->d_o, n_q * 2);
+    buffer_init(&f->d_partial, (size_t) f->n_partial * n_heads
+                               * (HYMT_HEAD_DIM + 2) * 4);
+    buffer_init(&f->d_counters, (size_t) f->n_counters * n_kv * 4);
+    cuda(cudaMemset(f->d_counters.p, 0, f->d_counters.bytes));
+
+    cuda(cudaMalloc(&f->d_q, n_q * 2));
+    cuda(cudaMalloc(&f->d_cache, n_cache * 2));
+    cuda(cudaMalloc(&f->d_tables, n_blocks * 4));
+    cuda(cudaMalloc(&f->d_items, f->max_items * sizeof(*f->items)));
+    cuda(cudaMalloc(&f->d_n_items, 4));
+
+    cuda(cudaMemcpy(f->d_q, f->q, n_q * 2, cudaMemcpyHostToDevice));
+    cuda(cudaMemcpy(f->d_cache, f->cache, n_cache * 2,
+                    cudaMemcpyHostToDevice));
+    cuda(cudaMemcpy(f->d_tables, f->tables, n_blocks * 4,
+                    cudaMemcpyHostToDevice));
+}
+
+
+static void
+fixture_free(fixture_t *f)
+{
+    ok(buffer_guarded(&f->d_o) && buffer_guarded(&f->d_partial)
+       && buffer_guarded(&f->d_counters), "guard bands are whole");
+
+    cudaFree(f->d_o.base);
+    cudaFree(f->d_partial.base);
+    cudaFree(f->d_counters.base);
+    cudaFree(f->d_q);
+    cudaFree(f->d_cache);
+    cudaFree(f->d_tables);
+    cudaFree(f->d_items);
+    cudaFree(f->d_n_items);
+    free(f->seqs);
+    free(f->tables);
+    free(f->cache);
+    free(f->q);
+    free(f->o);
+    free(f->want);
+    free(f->items);
+}
+
+
+/* A decode item for one row, in parts of `tiles` tiles; 0: one part. */
+static bool
+add_decode(fixture_t *f, uint32_t seq, uint32_t pos, uint32_t tiles,
+    uint32_t *partial)
+{
+    uint32_t               n_tiles, n_parts, counter;
+    hymt_attention_item_t *item;
+
+    n_tiles = pos / HYMT_ATTN_TILE + 1;
+    n_parts = tiles == 0 ? 1 : (n_tiles + tiles - 1) / tiles;
+    counter = f->n_counters - 1 - f->n_items;
+
+    if (n_parts > 1 && *partial + n_tiles > f->n_partial) {
+        return false;
+    }
+
+    for (uint32_t part = 0; part < n_parts; part++) {
+        item = &f->items[f->n_items++];
+
+        item->row = f->seqs[seq].row + pos;
+        item->n_rows = 1;
+        item->pos = pos;
+        item->table = f->seqs[seq].table;
+        item->part = part;
+        item->n_parts = n_parts;
+        item->first_tile = n_parts == 1 ? 0 : part * tiles;
+        item->end_tile = n_parts == 1 || part + 1 == n_parts ? n_tiles
+                                                             : (part + 1)
+                                                               * tiles;
+        item->partial = n_parts == 1 ? UINT32_MAX : *partial;
+        item->counter = n_parts == 1 ? UINT32_MAX : counter;
+    }
+
+    if (n_parts > 1) {
+        *partial += n_tiles;
+    }
+
+    return true;
+}
+
+
+static void
+add_prefill(fixture_t *f, uint32_t seq, uint32_t pos, uint32_t n_rows)
+{
+    hymt_attention_item_t *item;
+
+    item = &f->items[f->n_items++];
+    memset(item, 0xff, sizeof(*item));
+
+    item->row = f->seqs[seq].row + pos;
+    item->n_rows = n_rows;
+    item->pos = pos;
+    item->table = f->seqs[seq].table;
+}
+
+
+static void
+fixture_args(const fixture_t *f, hymt_attention_args_t *args, uint32_t grid)
+{
+    memset(args, 0, sizeof(*args));
+
+    args->q = f->d_q;
+    args->o = (hymt_bf16_t *) f->d_o.p;
+    args->cache = f->d_cache;
+    args->tables = f->d_tables;
+    args->items = f->d_items;
+    args->n_items = f->d_n_items;
+    args->grid = grid;
+    args->partial = (float *) f->d_partial.p;
+    args->counters = (uint32_t *) f->d_counters.p;
+    args->n_heads = f->n_heads;
+    args->n_kv = f->n_kv;
+}
+
+
+static void
+fixture_upload(fixture_t *f)
+{
+    cuda(cudaMemcpy(f->d_items, f->items, f->max_items * sizeof(*f->items),
+                    cudaMemcpyHostToDevice));
+    cuda(cudaMemcpy(f->d_n_items, &f->n_items, 4, cudaMemcpyHostToDevice));
+}
+
+
+/*
+ * Launches what was added, some blocks more than needed; wide: as on a device
+ * with any number of multiprocessors, which chooses the variant for few blocks.
+ */
+static void
+run(fixture_t *f, bool prefill, bool wide)
+{
+    hymt_cuda_t            d;
+    hymt_attention_args_t  args;
+
+    d = dev;
+    d.sms = wide ? UINT32_MAX / 2 : 0;
+    d.cc = plain ? 80 : dev.cc;
+
+    fixture_upload(f);
+    fixture_args(f, &args, f->n_items + random_u32() % 3);
+
+    if (args.grid > 0) {
+        cuda(prefill ? hymt_cuda_attention_prefill(&d, &args, dev.stream)
+                     : hymt_cuda_attention_decode(&d, &args, dev.stream));
+    }
+
+    /* the next launch's items take the place of these */
+
+    cuda(cudaStreamSynchronize(dev.stream));
+
+    f->n_items = 0;
+}
+
+
+static void
+poison(fixture_t *f)
+{
+    cuda(cudaMemset(f->d_o.p, 0xff, f->d_o.bytes));
+    cuda(cudaMemset(f->d_partial.p, 0xff, f->d_partial.bytes));
+}
+
+
+static void
+download(fixture_t *f)
+{
+    cuda(cudaStreamSynchronize(dev.stream));
+    cuda(cudaMemcpy(f->o, f->d_o.p, f->d_o.bytes, cudaMemcpyDeviceToHost));
+}
+
+
+/* The rows of f->o that differ from f->want. */
+static uint32_t
+differing(const fixture_t *f)
+{
+    size_t    width;
+    uint32_t  n;
+
+    width = (size_t) f->n_heads * HYMT_HEAD_DIM;
+    n = 0;
+
+    for (uint32_t r = 0; r < f->n_rows; r++) {
+        n += memcmp(f->o + r * width, f->want + r * width, width * 2) != 0;
+    }
+
+    return n;
+}
+
+
+static bool
+counters_zero(const fixture_t *f)
+{
+    bool       good;
+    uint32_t  *c;
+
+    c = (uint32_t *) malloc(f->d_counters.bytes);
+    cuda(cudaMemcpy(c, f->d_counters.p, f->d_counters.bytes,
+                    cudaMemcpyDeviceToHost));
+
+    good = true;
+
+    for (size_t i = 0; i < f->d_counters.bytes / 4; i++) {
+        good &= c[i] == 0;
+    }
+
+    free(c);
+
+    return good;
+}
+
+
+#endif /* HYMT_ATTENTION_TEST_CUH */
