@@ -59,8 +59,9 @@ static const product_t  large[] = {
     { "head", 128256, 4096, HYMT_GEMM_F32 },
 };
 
-static const uint32_t  row_counts[] = { 1, 8, 16, 32, 64, 128, 256, 512,
-                                        2048 };
+static const uint32_t  row_counts[] = { 1, 8, 16, 32, 48, 64, 96, 128,
+                                        192, 256, 384, 512, 640, 768, 1024,
+                                        1536, 2048 };
 
 
 static hymt_cuda_t   dev;
@@ -303,6 +304,16 @@ fits(const hymt_gemm_plan_t *p)
 }
 
 
+static void
+sort_ways(std::vector<timed_t> &ways)
+{
+    std::sort(ways.begin(), ways.end(), [](const timed_t &a, const timed_t &b)
+    {
+        return a.us < b.us;
+    });
+}
+
+
 /* All own ways worth trying, the fastest first. */
 static std::vector<timed_t>
 own_ways(const product_t *p, uint32_t m, int *wrong)
@@ -335,20 +346,19 @@ own_ways(const product_t *p, uint32_t m, int *wrong)
 
             last = R;
 
-            for (uint32_t i = 0; i < 3 * 3 * 3 * 2; i++) {
+            for (uint32_t i = 0; i < 2 * 2 * 3 * 2; i++) {
                 timed_t            way = {};
                 hymt_gemm_plan_t  *plan = &way.plan;
 
                 plan->kind = HYMT_GEMM_WGMMA;
                 plan->tokens = T;
                 plan->rows = R;
-                plan->share_x = 1 << i % 3;
-                plan->share_w = 1 << i / 3 % 3;
-                plan->depth = 1 << i / 9 % 3;
-                plan->ring = i / 27 ? 208 : 104;
+                plan->share_x = 1 << i % 2;
+                plan->share_w = 1 << i / 2 % 2;
+                plan->depth = 1 << i / 4 % 3;
+                plan->ring = i / 12 ? 208 : 104;
 
-                if (plan->share_w > ty || plan->share_x * plan->share_w > 8
-                    || (m <= 8 && plan->share_x > 2)
+                if (plan->share_w > ty || (m <= 8 && plan->share_x > 1)
                     || (T <= 16 && plan->depth == 1)
                     || (T > 64 && plan->depth == 4) || !fits(plan))
                 {
@@ -366,50 +376,43 @@ own_ways(const product_t *p, uint32_t m, int *wrong)
         }
     }
 
-    std::sort(ways.begin(), ways.end(), [](const timed_t &a, const timed_t &b)
-    {
-        return a.us < b.us;
-    });
+    sort_ways(ways);
 
     return ways;
 }
 
 
-static hymt_gemm_plan_t
-best_lt(const product_t *p, uint32_t m, double *us, int *tried, int *wrong)
+/* All of cublasLt's that give the same bits, the fastest first. */
+static std::vector<timed_t>
+lt_ways(const product_t *p, uint32_t m, int *wrong)
 {
-    uint32_t           n;
-    double             t;
-    hymt_lt_algo_t     algos[HYMT_LT_ALGOS];
-    hymt_gemm_shape_t  s = shape_of(p, 0);
-    hymt_gemm_plan_t   best = {};
+    uint32_t              n;
+    hymt_lt_algo_t        algos[HYMT_LT_ALGOS];
+    hymt_gemm_shape_t     s = shape_of(p, 0);
+    std::vector<timed_t>  ways;
 
-    *us = 1e9;
     *wrong = 0;
 
     n = hymt_lt_algos(&dev, &s, m, algos, 16);
-    *tried = (int) n;
 
     for (uint32_t i = 0; i < n; i++) {
-        hymt_gemm_plan_t  plan = {};
+        timed_t  way = {};
 
-        plan.kind = HYMT_GEMM_LT;
-        plan.algo = algos[i];
+        way.plan.kind = HYMT_GEMM_LT;
+        way.plan.algo = algos[i];
 
-        if (!same_bits(p, &plan, m)) {
+        if (!same_bits(p, &way.plan, m)) {
             (*wrong)++;
             continue;
         }
 
-        t = time_plan(p, &plan, m);
-
-        if (t < *us) {
-            *us = t;
-            best = plan;
-        }
+        way.us = time_plan(p, &way.plan, m);
+        ways.push_back(way);
     }
 
-    return best;
+    sort_ways(ways);
+
+    return ways;
 }
 
 
@@ -455,17 +458,23 @@ tune_chain(const product_t *ps, const std::vector<timed_t> *ways, uint32_t m,
         const int         j = (turn + 2) % 4;
         hymt_gemm_plan_t  keep = plans[j];
 
-        for (size_t i = 0; i < ways[j].size() && i < 8; i++) {
-            for (uint32_t ring : { 0u, 56u, 72u, 88u, 104u, 112u, 144u, 176u,
+        for (size_t i = 0; i < ways[j].size(); i++) {
+            /* one much slower alone has no chance */
+
+            if (ways[j][i].us > 1.3 * ways[j][0].us) {
+                break;
+            }
+
+            for (uint32_t ring : { 0u, 88u, 104u, 112u, 120u, 144u, 176u,
                                    208u })
             {
                 plans[j] = ways[j][i].plan;
 
-                if (plans[j].kind == HYMT_GEMM_WGMMA && ring != 0) {
+                if (plans[j].kind != HYMT_GEMM_LT && ring != 0) {
                     plans[j].ring = ring;
                 }
 
-                if ((plans[j].kind == HYMT_GEMM_WGMMA) != (ring != 0)
+                if ((plans[j].kind != HYMT_GEMM_LT) != (ring != 0)
                     || (ring != 0 && !fits(&plans[j])))
                 {
                     continue;
@@ -527,7 +536,7 @@ ceilings(void)
 static void
 print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
 {
-    if (plan->kind == HYMT_GEMM_WGMMA) {
+    if (plan->kind != HYMT_GEMM_LT) {
         printf("ROW { %u, %u, %u, HYMT_GEMM_WGMMA, %u, %u, %u, %u, %u, %u },\n",
                p->n, p->k, m, plan->tokens, plan->rows, plan->depth,
                plan->share_x, plan->share_w, plan->ring);
@@ -612,7 +621,7 @@ main(int argc, char **argv)
     for (uint32_t m : row_counts) {
         const uint32_t        layers = seven ? 4 : 20;
         hymt_gemm_plan_t      lt[5], best[5];
-        double                lt_us[5], bytes = 0, flops = 0, floor_us, t;
+        double                bytes = 0, flops = 0, floor_us, t;
         std::vector<timed_t>  ways[5];
 
         if (std::find(wanted.begin(), wanted.end(), m) == wanted.end()) {
@@ -620,15 +629,18 @@ main(int argc, char **argv)
         }
 
         for (int j = 0; j < 5; j++) {
-            int     bad_own = 0, n_lt, bad_lt;
-            double  b, f;
+            int                   bad_own = 0, bad_lt;
+            double                b, f, lt_us;
+            std::vector<timed_t>  of_lt;
 
             if (j == 4 && m > 256) {
                 continue;
             }
 
             reference(&ps[j], m);
-            lt[j] = best_lt(&ps[j], m, &lt_us[j], &n_lt, &bad_lt);
+            of_lt = lt_ways(&ps[j], m, &bad_lt);
+            lt[j] = of_lt[0].plan;
+            lt_us = of_lt[0].us;
 
             if (m <= 512) {
                 ways[j] = own_ways(&ps[j], m, &bad_own);
@@ -640,8 +652,7 @@ main(int argc, char **argv)
             floor_us = std::max(b / read_rate, f / matmul_rate);
 
             printf("%-8s m %-4u floor %5.1f lt %6.1f (%2.0f %%) own",
-                   ps[j].name, m, floor_us, lt_us[j],
-                   100 * floor_us / lt_us[j]);
+                   ps[j].name, m, floor_us, lt_us, 100 * floor_us / lt_us);
 
             for (size_t i = 0; i < 3 && i < ways[j].size(); i++) {
                 printf(" %.1f (%.0f %%) %s", ways[j][i].us,
@@ -649,17 +660,17 @@ main(int argc, char **argv)
                        plan_text(&ways[j][i].plan));
             }
 
-            printf("; of %zu and %d differ %d, %d\n", ways[j].size(), n_lt,
-                   bad_own, bad_lt);
+            printf("; of %zu and %zu differ %d, %d\n", ways[j].size(),
+                   of_lt.size(), bad_own, bad_lt);
 
-            timed_t  way = { lt_us[j], lt[j] };
+            /* the first eight of each kind can be best in a chain */
 
-            ways[j].push_back(way);
-            std::sort(ways[j].begin(), ways[j].end(),
-                      [](const timed_t &a, const timed_t &b)
-            {
-                return a.us < b.us;
-            });
+            if (ways[j].size() > 8) {
+                ways[j].resize(8);
+            }
+
+            ways[j].insert(ways[j].end(), of_lt.begin(), of_lt.end());
+            sort_ways(ways[j]);
 
             best[j] = ways[j][0].plan;
 

@@ -57,7 +57,6 @@ static void hymt_gemm_best_plan(const hymt_cuda_t *dev,
 static cudaError_t hymt_gemm_run_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
     const hymt_gemm_map_t *map, uint32_t m, cudaStream_t stream);
-static bool hymt_gemm_is_sm90(const hymt_gemm_plan_t *plan);
 static bool hymt_gemm_proven(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m);
 static cudaError_t hymt_gemm_prove(const hymt_cuda_t *dev,
@@ -94,18 +93,6 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         return -1;
     }
 
-    rc = hymt_gemm_mma_init(dev);
-
-    if (rc == cudaSuccess && dev->cc == 90) {
-        rc = hymt_gemm_sm90_init(dev);
-    }
-
-    if (rc != cudaSuccess) {
-        snprintf(err, cap, "cudaFuncSetAttribute() failed: %s",
-                 cudaGetErrorString(rc));
-        return -1;
-    }
-
     g = aligned_alloc(64, (sizeof(*g) + 63) / 64 * 64);
     if (g == NULL) {
         snprintf(err, cap, "no memory");
@@ -115,6 +102,25 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     memset(g, 0, sizeof(*g));
     g->dev = *dev;
     g->shape = *shape;
+    dev = &g->dev;
+
+    rc = hymt_gemm_mma_init(dev);
+
+    if (rc == cudaSuccess && dev->cc == 90) {
+        if (hymt_gemm_sm90_built()) {
+            rc = hymt_gemm_sm90_init(dev);
+
+        } else {
+            g->dev.cc = 80;    /* from PTX: what every device can do */
+        }
+    }
+
+    if (rc != cudaSuccess) {
+        snprintf(err, cap, "cudaFuncSetAttribute() failed: %s",
+                 cudaGetErrorString(rc));
+        free(g);
+        return -1;
+    }
 
     for (m = 0; m != shape->max_rows; g->n_plans++) {
         plan = &g->plans[g->n_plans];
@@ -134,7 +140,7 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         plan->max_rows = m;
 
-        if (hymt_gemm_is_sm90(plan)
+        if (plan->kind == HYMT_GEMM_WGMMA
             && hymt_gemm_sm90_map(shape, plan, &g->maps[g->n_plans], err, cap)
                != 0)
         {
@@ -180,7 +186,7 @@ hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap)
     uint32_t                 i;
     const hymt_gemm_plan_t  *p;
 
-    static const char *const  names[] = { "mma", "wgmma", "warp", "cublasLt" };
+    static const char *const  names[] = { "mma", "wgmma", "cublasLt" };
 
     n = snprintf(text, cap, "%u x %u:", gemm->shape.n, gemm->shape.k);
     used = n < 0 ? 0 : (size_t) n;
@@ -254,7 +260,10 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
     hymt_gemm_own_plan(dev, shape, m, plan);
 
-    /* the measured way for the next larger number of rows */
+    /*
+     * The measured way for the next larger number of rows; an algorithm of
+     * cublasLt only where that is not far, or it wastes a part of each tile.
+     */
 
     best = NULL;
 
@@ -264,6 +273,7 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
             row = &hymt_gemm_rows[i];
 
             if (row->n == shape->n && row->k == shape->k && row->m >= m
+                && (row->kind != HYMT_GEMM_LT || row->m <= m + m / 2)
                 && (best == NULL || row->m < best->m))
             {
                 best = row;
@@ -271,8 +281,7 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         }
     }
 
-    if (best != NULL && best->kind != HYMT_GEMM_LT) {
-        plan->kind = best->kind;
+    if (best != NULL && best->kind == HYMT_GEMM_WGMMA) {
         plan->tokens = best->tokens;
         plan->rows = best->rows;
         plan->depth = best->depth;
@@ -306,7 +315,6 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     switch (plan->kind) {
 
     case HYMT_GEMM_WGMMA:
-    case HYMT_GEMM_WARP:
         return hymt_gemm_sm90_run(dev, shape, plan, map, m, stream);
 
     case HYMT_GEMM_LT:
@@ -315,13 +323,6 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     default:
         return hymt_gemm_mma_run(dev, shape, plan, m, stream);
     }
-}
-
-
-static bool
-hymt_gemm_is_sm90(const hymt_gemm_plan_t *plan)
-{
-    return plan->kind == HYMT_GEMM_WGMMA || plan->kind == HYMT_GEMM_WARP;
 }
 
 
@@ -448,7 +449,7 @@ hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         hymt_gemm_own_plan(dev, &s, (uint32_t) check, &own);
 
-        if (hymt_gemm_is_sm90(&own)) {
+        if (own.kind == HYMT_GEMM_WGMMA) {
             char  err[256];
 
             if (hymt_gemm_sm90_map(&s, &own, &map, err, sizeof(err)) != 0) {

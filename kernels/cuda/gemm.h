@@ -16,7 +16,6 @@ extern "C" {
 typedef enum {
     HYMT_GEMM_MMA = 0,    /* gemm_mma.cu: every device */
     HYMT_GEMM_WGMMA,      /* gemm_sm90.cu: cc 9.0 */
-    HYMT_GEMM_WARP,       /* gemm_sm90.cu: cc 9.0, few rows of w a block */
     HYMT_GEMM_LT,         /* gemm_lt.c: cublasLt */
 } hymt_gemm_kind_t;
 
@@ -45,6 +44,9 @@ typedef struct {
 
 
 /* gemm_sm90.cu */
+
+/* Whether this build has Hopper's kernels, and not only PTX for it. */
+bool hymt_gemm_sm90_built(void);
 
 /* Raises the kernels' shared memory limit.  Once a device. */
 cudaError_t hymt_gemm_sm90_init(const hymt_cuda_t *dev);

@@ -3,7 +3,7 @@
  *
  * The library is large, and optional: it is looked up when an engine starts,
  * and only its entry points named here are used.  Split-K is never allowed: the
- * order of k is the same for every number of rows (hymt_gemm_prove() checks).
+ * order of k is the same for every number of rows (hymt_gemm_create() checks).
  */
 
 #include "gemm.h"
