@@ -18,8 +18,10 @@
  *   ngx_http_hymt_answer.c   the answer, or an error, to the client
  *   ngx_http_hymt_progress.c what of a text may be sent before its end
  *   ngx_http_hymt_stream.c   results -> events, as they come
- *   ngx_http_hymt_runtime.c  this process's ends of the exchanges, the engine
- *                            hosts in worker 0, bells, life and death
+ *   ngx_http_hymt_zone.c     the exchanges and bells of a cycle
+ *   ngx_http_hymt_runtime.c  this process's ends of them, the engine hosts in
+ *                            worker 0, life and death
+ *   ngx_http_hymt_watch.c    worker 0: engines that hang, workers that leave
  *   ngx_http_hymt_cache.c    results that were had before
  *   ngx_http_hymt_lost.c     calls whose engine has died
  *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
@@ -553,9 +555,13 @@ void ngx_http_hymt_glossary_terms(ngx_http_hymt_call_t *call,
     const char *text, size_t len, ngx_http_hymt_text_t *out);
 
 
-/* ngx_http_hymt_runtime.c */
+/* ngx_http_hymt_zone.c */
 
 ngx_int_t ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data);
+
+
+/* ngx_http_hymt_runtime.c */
+
 ngx_int_t ngx_http_hymt_init_process(ngx_cycle_t *cycle);
 void ngx_http_hymt_exit_process(ngx_cycle_t *cycle);
 

@@ -1,0 +1,76 @@
+
+/*
+ * Copyright (C) the hymt authors
+ */
+
+
+/*
+ * What the files of the runtime share: ngx_http_hymt_zone.c makes what the
+ * master makes for a cycle, ngx_http_hymt_runtime.c uses it in each process,
+ * ngx_http_hymt_watch.c is worker 0's care for its engines.
+ */
+
+
+#ifndef _NGX_HTTP_HYMT_RUNTIME_H_INCLUDED_
+#define _NGX_HTTP_HYMT_RUNTIME_H_INCLUDED_
+
+
+#include "ngx_http_hymt.h"
+
+
+/* worker 0 looks at its engines so often, ms */
+#define NGX_HTTP_HYMT_WATCH  500
+
+
+/* One process's runtime: the only variable of the module. */
+
+typedef struct {
+    ngx_http_hymt_main_conf_t       *conf;
+    ngx_cycle_t                     *cycle;
+    ngx_uint_t                       lane;
+    ngx_connection_t                *bell;
+
+    hymt_client_t                   *clients[NGX_HTTP_HYMT_MAX_MODELS];
+    hymt_host_t                     *hosts[NGX_HTTP_HYMT_MAX_MODELS];
+
+    ngx_queue_t                      calls;   /* admitted, by age */
+    ngx_queue_t                      line;    /* of those, wanting slots */
+    size_t                           charged;
+    size_t                           turn;    /* bytes taken since epoll */
+
+    ngx_event_t                      more;    /* posted: drain again */
+    ngx_event_t                      hold;    /* worker 0 leaves last */
+    ngx_event_t                      resume;  /* worker 0: start engines */
+    ngx_uint_t                       recycle; /* worker 0 leaves at once */
+
+    /* worker 0: its engines are looked at */
+    ngx_event_t                      watch;
+    hymt_host_info_t                 seen[NGX_HTTP_HYMT_MAX_MODELS];
+    ngx_uint_t                       stuck[NGX_HTTP_HYMT_MAX_MODELS];
+    unsigned                         abandoned:1;  /* some of them */
+
+    /* time between two returns to the kernel */
+    ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
+                                         ngx_msec_t timer, ngx_uint_t flags);
+    uint64_t                         cpu;     /* ns, at the last return */
+} ngx_http_hymt_runtime_t;
+
+
+/* NULL in processes that serve no requests, and in the master */
+extern ngx_http_hymt_runtime_t  *ngx_http_hymt_runtime;
+
+
+/* ngx_http_hymt_watch.c */
+
+/* the process is asked to leave: keeps it for those that need it */
+void ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt);
+
+/* timers */
+void ngx_http_hymt_hold(ngx_event_t *ev);
+void ngx_http_hymt_watch(ngx_event_t *ev);
+
+/* whether an engine is stuck for longer than the watchdog allows */
+ngx_uint_t ngx_http_hymt_hopeless(ngx_http_hymt_runtime_t *rt, ngx_uint_t i);
+
+
+#endif /* _NGX_HTTP_HYMT_RUNTIME_H_INCLUDED_ */
