@@ -134,7 +134,20 @@ for my $call (qw(launch collect)) {
 
     $s->write_file("fault-$call", '');
 
-    my @responses = $s->send_many([requests(30)]);
+    my @all = requests(30);
+    my @responses = $s->send_many(\@all);
+
+    # what comes between the failure and the worker's end is told to come again
+
+    my @late = grep { ($responses[$_]{status} || 0) == 503 } 0 .. $#all;
+
+    cmp_ok(scalar(@late), '<', 30, "$call fails: not all came after that");
+    is(scalar(grep { !defined Hymt::Http::header($responses[$_],
+                                                 'Retry-After') } @late), 0,
+       "$call fails: those are told when to come again");
+    ok($s->wait_ready('/status'), "$call fails: there is an engine again");
+
+    @responses[@late] = $s->send_many([@all[@late]]) if @late;
 
     is(scalar(grep { $_->{status} == 200 } @responses), 30,
        "$call fails: all are answered, by the next engine");
