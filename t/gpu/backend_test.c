@@ -578,6 +578,7 @@ main(int argc, char **argv)
         against_ref(demo, "demo model", 20);
         test_chunks(demo, 20);
         test_among(demo, 7);
+        hymt_model_close(demo);
 
         return tap_done();
     }
