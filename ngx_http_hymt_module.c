@@ -48,6 +48,13 @@ static ngx_conf_num_bounds_t  ngx_http_hymt_texts_bounds = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_hymt_priorities[] = {
+    { ngx_string("interactive"), HYMT_PRIORITY_INTERACTIVE },
+    { ngx_string("batch"), HYMT_PRIORITY_BATCH },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
     { ngx_string("auto"), HYMT_SPLIT_AUTO },
     { ngx_string("none"), HYMT_SPLIT_NONE },
@@ -262,6 +269,27 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       0,
       NULL },
 
+    { ngx_string("hymt_priority"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, priority),
+      ngx_http_hymt_priorities },
+
+    { ngx_string("hymt_fair_key"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, fair_key),
+      NULL },
+
+    { ngx_string("hymt_concurrency"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_hymt_loc_conf_t, concurrency),
+      NULL },
+
     { ngx_string("hymt_cache_scope"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_http_set_complex_value_slot,
@@ -473,6 +501,8 @@ ngx_http_hymt_create_loc_conf(ngx_conf_t *cf)
     hlcf->sessions = NGX_CONF_UNSET_PTR;
     hlcf->cache = NGX_CONF_UNSET_PTR;
     hlcf->cache_header = NGX_CONF_UNSET;
+    hlcf->priority = NGX_CONF_UNSET_UINT;
+    hlcf->concurrency = NGX_CONF_UNSET;
     hlcf->glossaries = NGX_CONF_UNSET_PTR;
     hlcf->unit = NGX_CONF_UNSET_SIZE;
     hlcf->source = NGX_CONF_UNSET;
@@ -520,6 +550,14 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     if (conf->owner == NULL) {
         conf->owner = prev->owner;
     }
+
+    if (conf->fair_key == NULL) {
+        conf->fair_key = prev->fair_key;
+    }
+
+    ngx_conf_merge_uint_value(conf->priority, prev->priority,
+                              HYMT_PRIORITY_INTERACTIVE);
+    ngx_conf_merge_value(conf->concurrency, prev->concurrency, 0);
 
     if (conf->cache_scope == NULL) {
         conf->cache_scope = prev->cache_scope;

@@ -171,8 +171,8 @@ void hymt_sched_free(hymt_sched_t *sched);
 /*
  * Puts a sequence at the end of its flow in the waiting line.  One that can
  * never fit (n_prompt + max_new over the context or the whole pool) is
- * HYMT_TOO_LONG and stays the caller's.  Afterwards `coalesced` says whether it follows one that
- * runs already.
+ * HYMT_TOO_LONG and stays the caller's.  Afterwards `coalesced` says whether it
+ * follows one that runs already.
  */
 hymt_status_t hymt_sched_add(hymt_sched_t *sched, hymt_seq_t *seq,
     hymt_error_t *err);

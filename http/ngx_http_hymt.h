@@ -124,6 +124,7 @@ struct ngx_http_hymt_model_s {
     ngx_int_t                   context;
     ngx_int_t                   kv_tokens;
     ngx_int_t                   queue;     /* requests in flight */
+    ngx_int_t                   queue_tokens;  /* of their texts; 0: any */
     ngx_flag_t                  prefix_cache;
     ngx_flag_t                  coalesce;
     ngx_flag_t                  ignore_eos;
@@ -145,6 +146,7 @@ struct ngx_http_hymt_model_s {
     int                         host_fd;
 
     ngx_http_hymt_stats_t      *stats;     /* in the zone */
+    ngx_atomic_t               *load;      /* [lanes], tokens in flight */
 
     /* of this process */
     ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
@@ -218,6 +220,10 @@ typedef struct {
     ngx_http_hymt_cache_t      *cache;     /* NULL: off */
     ngx_http_complex_value_t   *cache_scope;
     ngx_flag_t                  cache_header;
+    ngx_uint_t                  priority;  /* hymt_priority_t */
+    ngx_http_complex_value_t   *fair_key;
+    ngx_int_t                   concurrency;   /* requests; 0: any */
+    ngx_atomic_t               *load;      /* [lanes], those in hand */
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
@@ -509,6 +515,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    each:1;    /* a text may fail alone */
     unsigned                    busy:1;    /* a thread holds it */
     unsigned                    entered:1; /* what the engine takes in */
+    ngx_uint_t                  tokens;    /* of its texts, about */
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
@@ -597,6 +604,17 @@ ngx_uint_t ngx_http_hymt_started(ngx_http_hymt_job_t *job);
 
 /* this process is the engines' and ends with them */
 ngx_uint_t ngx_http_hymt_leaves(void);
+
+/* ngx_http_hymt_load.c: what all workers have in hand */
+size_t ngx_http_hymt_load_size(ngx_http_hymt_main_conf_t *hmcf);
+void ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_atomic_t *words);
+void ngx_http_hymt_load_reset(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_uint_t lane);
+void ngx_http_hymt_load_add(ngx_http_hymt_call_t *call, ngx_uint_t lane);
+void ngx_http_hymt_load_remove(ngx_http_hymt_call_t *call, ngx_uint_t lane);
+ngx_int_t ngx_http_hymt_check_location(ngx_http_hymt_call_t *call);
+ngx_int_t ngx_http_hymt_check_tokens(ngx_http_hymt_call_t *call);
 
 /* the text so far of a job in the engine: the slot's, to be copied */
 void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,

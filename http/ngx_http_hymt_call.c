@@ -386,6 +386,12 @@ ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
 static ngx_int_t
 ngx_http_hymt_check_queue(ngx_http_hymt_call_t *call)
 {
+    if (ngx_http_hymt_check_location(call) != NGX_OK
+        || ngx_http_hymt_check_tokens(call) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     if (ngx_http_hymt_in_flight(call->model)
         < (uint32_t) call->model->queue)
     {

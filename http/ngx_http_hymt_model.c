@@ -68,6 +68,7 @@ static ngx_http_hymt_range_t  ngx_http_hymt_max_batch = { 1, 1024 };
 static ngx_http_hymt_range_t  ngx_http_hymt_context = { 64, 262144 };
 static ngx_http_hymt_range_t  ngx_http_hymt_kv_tokens = { 64, 1 << 30 };
 static ngx_http_hymt_range_t  ngx_http_hymt_queue = { 1, 65536 };
+static ngx_http_hymt_range_t  ngx_http_hymt_queue_tokens = { 0, 1 << 30 };
 
 
 static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
@@ -121,6 +122,11 @@ static ngx_http_hymt_param_t  ngx_http_hymt_model_params[] = {
       ngx_http_hymt_set_number,
       offsetof(ngx_http_hymt_model_t, queue),
       &ngx_http_hymt_queue },
+
+    { ngx_string("queue_tokens"),
+      ngx_http_hymt_set_number,
+      offsetof(ngx_http_hymt_model_t, queue_tokens),
+      &ngx_http_hymt_queue_tokens },
 
     { ngx_string("prefix_cache"),
       ngx_http_hymt_set_flag,
@@ -198,6 +204,7 @@ ngx_http_hymt_model_get(ngx_conf_t *cf, ngx_http_hymt_main_conf_t *hmcf,
     model->context = NGX_CONF_UNSET;
     model->kv_tokens = NGX_CONF_UNSET;
     model->queue = NGX_CONF_UNSET;
+    model->queue_tokens = NGX_CONF_UNSET;
     model->prefix_cache = NGX_CONF_UNSET;
     model->coalesce = NGX_CONF_UNSET;
     model->ignore_eos = NGX_CONF_UNSET;
@@ -269,6 +276,7 @@ ngx_http_hymt_model_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_init_value(model->context, 8192);
     ngx_conf_init_value(model->kv_tokens, 0);
     ngx_conf_init_value(model->queue, 1024);
+    ngx_conf_init_value(model->queue_tokens, 0);
     ngx_conf_init_value(model->prefix_cache, 1);
     ngx_conf_init_value(model->coalesce, 1);
     ngx_conf_init_value(model->ignore_eos, 0);
@@ -324,8 +332,8 @@ ngx_http_hymt_model_param(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "unknown parameter \"%V\" in hymt_model; it knows path,"
                        " family, backend, prompt, device, threads, max_batch,"
-                       " context, kv_tokens, queue, prefix_cache, coalesce,"
-                       " ignore_eos",
+                       " context, kv_tokens, queue, queue_tokens, prefix_cache,"
+                       " coalesce, ignore_eos",
                        &value[0]);
 
     return NGX_CONF_ERROR;

@@ -16,6 +16,8 @@ static ngx_int_t ngx_http_hymt_cors(ngx_http_request_t *r,
     ngx_http_hymt_loc_conf_t *hlcf);
 static ngx_int_t ngx_http_hymt_owner(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_flow(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
 static ngx_http_hymt_endpoint_t *ngx_http_hymt_find(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_path(ngx_http_request_t *r, ngx_str_t *path);
@@ -69,6 +71,7 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     }
 
     if (ngx_http_hymt_owner(r, call) != NGX_OK
+        || ngx_http_hymt_flow(r, call) != NGX_OK
         || ngx_http_hymt_cache_begin(r, call) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -240,6 +243,32 @@ ngx_http_hymt_owner(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
     /* from what is in the engine's caches nobody learns of another's prompts */
 
     hymt_scope(value.data, value.len, &call->job.scope);
+
+    return NGX_OK;
+}
+
+
+/* Its place in the engine's line. */
+static ngx_int_t
+ngx_http_hymt_flow(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    ngx_str_t     value;
+    hymt_scope_t  key;
+
+    call->job.priority = call->conf->priority;
+
+    if (call->conf->fair_key == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_complex_value(r, call->conf->fair_key, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value.len) {
+        hymt_scope(value.data, value.len, &key);
+        ngx_memcpy(call->job.flow, key.word, sizeof(call->job.flow));
+    }
 
     return NGX_OK;
 }
@@ -606,6 +635,10 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
         ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
                            "the model's queue is full");
         return NGX_ERROR;
+    }
+
+    if (!call->cached.reads) {
+        return ngx_http_hymt_check_location(call);
     }
 
     return NGX_OK;

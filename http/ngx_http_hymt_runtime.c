@@ -141,6 +141,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     hmcf->roster->pid[rt->lane] = ngx_pid;
     hmcf->counters->buffers[rt->lane] = 0;
+    ngx_http_hymt_load_reset(hmcf, rt->lane);
 
     models = hmcf->models.elts;
 
@@ -517,6 +518,8 @@ ngx_http_hymt_enlist(ngx_http_hymt_call_t *call)
 {
     ngx_queue_insert_tail(&ngx_http_hymt_runtime->calls, &call->queue);
     call->admitted = 1;
+
+    ngx_http_hymt_load_add(call, ngx_http_hymt_runtime->lane);
 }
 
 
@@ -526,6 +529,8 @@ ngx_http_hymt_delist(ngx_http_hymt_call_t *call)
     if (call->admitted) {
         ngx_queue_remove(&call->queue);
         call->admitted = 0;
+
+        ngx_http_hymt_load_remove(call, ngx_http_hymt_runtime->lane);
     }
 
     if (call->lined) {

@@ -54,6 +54,7 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
     ngx_http_hymt_main_conf_t *old = data;
 
     ngx_uint_t                  i;
+    ngx_atomic_t               *words;
     ngx_core_conf_t            *ccf;
     ngx_slab_pool_t            *shpool;
     ngx_http_hymt_model_t     **models;
@@ -115,6 +116,15 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
     if (hmcf->roster == NULL) {
         return NGX_ERROR;
     }
+
+    /* one byte more: none at all can't be mapped */
+
+    words = ngx_http_hymt_map(hmcf, ngx_http_hymt_load_size(hmcf) + 1, "load");
+    if (words == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_hymt_load_create(hmcf, words);
 
     for (i = 0; i < hmcf->models.nelts; i++) {
         if (models[i]->used

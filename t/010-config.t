@@ -351,3 +351,24 @@ qr/hymt_model "demo" in .*kv_tokens/
 --- must_die
 --- error_log
 "ignore_eos" in hymt_model must be on or off
+
+
+
+=== TEST 32: a priority that is none
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+    hymt_priority urgent;
+--- config
+--- must_die
+--- error_log
+invalid value "urgent"
+
+
+
+=== TEST 33: tokens of the queue that are no number
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; queue_tokens many; }
+--- config
+--- must_die
+--- error_log
+"queue_tokens" in hymt_model must be a number from 0
