@@ -5,8 +5,6 @@ use strict;
 use warnings;
 use utf8;
 
-use Cwd ();
-use File::Temp qw(tempdir);
 use JSON::PP ();
 use Test::More;
 
@@ -19,18 +17,9 @@ binmode Test::More->builder->$_(), ':utf8' for qw(output failure_output);
 
 # a model that says it knows languages whose codes are not ours
 
-my $model = tempdir(CLEANUP => 1);
-my $demo = Cwd::abs_path($ENV{HYMT_MODEL} || 'models/demo');
-
-chmod 0755, $model;
-symlink "$demo/$_", "$model/$_"
-    for qw(config.json generation_config.json model.safetensors tokenizer.json
-           tokenizer_config.json chat_template.jinja);
-
-open my $out, '>', "$model/hymt.json" or die "$model/hymt.json: $!\n";
-print $out '{"family": "mt1.5", "greedy": true,'
-           . ' "languages": ["en", "zh", "zh-Hant", "pt", "yue"]}';
-close $out;
+my $model = Hymt::Server::own_model(
+    '{"family": "mt1.5", "greedy": true,'
+    . ' "languages": ["en", "zh", "zh-Hant", "pt", "yue"]}');
 
 
 my $s = Hymt::Server->new(conf => <<"END");

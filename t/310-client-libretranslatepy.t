@@ -4,30 +4,17 @@ use strict;
 use warnings;
 use utf8;
 
-use File::Temp qw(tempdir);
 use JSON::PP ();
 use Test::More;
 
+use Hymt::Client;
 use Hymt::Server;
 
 
 binmode Test::More->builder->$_(), ':utf8' for qw(output failure_output);
 
 
-# ---- the client, in an environment of its own ----
-
-my $venv = tempdir(CLEANUP => 1);
-
-if (system("python3 -m venv $venv >$venv/log 2>&1") != 0) {
-    plan skip_all => 'python3 -m venv does not work here';
-}
-
-my $pip = "$venv/bin/pip install --disable-pip-version-check --retries 0"
-          . ' --timeout 10 libretranslatepy==2.1.4';
-
-if (system("timeout 120 $pip >$venv/log 2>&1") != 0) {
-    plan skip_all => 'pip could not install libretranslatepy: no registry?';
-}
+my $client = Hymt::Client->new('libretranslatepy==2.1.4');
 
 
 my $s = Hymt::Server->new(conf => <<'END');
@@ -47,7 +34,7 @@ END
 $s->start();
 
 my $url = 'http://127.0.0.1:' . $s->port() . '/libre/';
-my $out = `timeout 60 $venv/bin/python t/clients/libretranslate.py $url 2>&1`;
+my $out = $client->run('t/clients/libretranslate.py', $url);
 
 is($?, 0, 'the client got through') or diag($out);
 

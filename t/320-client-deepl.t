@@ -4,47 +4,24 @@ use strict;
 use warnings;
 use utf8;
 
-use Cwd ();
-use File::Temp qw(tempdir);
 use JSON::PP ();
 use Test::More;
 
+use Hymt::Client;
 use Hymt::Server;
 
 
 binmode Test::More->builder->$_(), ':utf8' for qw(output failure_output);
 
 
-# ---- the client, in an environment of its own ----
-
-my $venv = tempdir(CLEANUP => 1);
-
-if (system("python3 -m venv $venv >$venv/log 2>&1") != 0) {
-    plan skip_all => 'python3 -m venv does not work here';
-}
-
-my $pip = "$venv/bin/pip install --disable-pip-version-check --retries 0"
-          . ' --timeout 10 "deepl>=1.22"';
-
-if (system("timeout 120 $pip >$venv/log 2>&1") != 0) {
-    plan skip_all => 'pip could not install deepl: no registry?';
-}
+my $client = Hymt::Client->new('deepl>=1.22');
 
 
 # a model that says it has prompts for terms, whatever the built-in one says
 
-my $model = tempdir(CLEANUP => 1);
-my $demo = Cwd::abs_path($ENV{HYMT_MODEL} || 'models/demo');
-
-chmod 0755, $model;
-symlink "$demo/$_", "$model/$_"
-    for qw(config.json generation_config.json model.safetensors tokenizer.json
-           tokenizer_config.json chat_template.jinja);
-
-open my $conf, '>', "$model/hymt.json" or die "$model/hymt.json: $!\n";
-print $conf '{"family": "mt1.5", "greedy": true,'
-            . ' "languages": ["en", "zh", "de"]}';
-close $conf;
+my $model = Hymt::Server::own_model(
+    '{"family": "mt1.5", "greedy": true,'
+    . ' "languages": ["en", "zh", "de"]}');
 
 my $s = Hymt::Server->new(conf => <<"END");
 %%GLOBALS%%
@@ -68,7 +45,7 @@ $s->start();
 ok($s->wait_ready('/status'), 'ready');
 
 my $url = 'http://127.0.0.1:' . $s->port();
-my $out = `timeout 60 $venv/bin/python t/clients/deepl_client.py $url 2>&1`;
+my $out = $client->run('t/clients/deepl_client.py', $url);
 
 is($?, 0, 'the client got through') or diag($out);
 

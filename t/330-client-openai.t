@@ -6,7 +6,7 @@ use utf8;
 
 use lib 't/lib';
 
-use File::Temp qw(tempdir);
+use Hymt::Client;
 use Hymt::Server;
 use JSON::PP ();
 use Test::More;
@@ -14,20 +14,7 @@ use Test::More;
 binmode Test::More->builder->$_(), ':utf8' for qw(output failure_output);
 
 
-# ---- the client, in an environment of its own ----
-
-my $venv = tempdir(CLEANUP => 1);
-
-if (system("python3 -m venv $venv >$venv/log 2>&1") != 0) {
-    plan skip_all => 'python3 -m venv does not work here';
-}
-
-my $pip = "$venv/bin/pip install --disable-pip-version-check --retries 0"
-          . ' --timeout 10 openai==3.57.0';
-
-if (system("timeout 300 $pip >$venv/log 2>&1") != 0) {
-    plan skip_all => 'pip could not install openai: no registry?';
-}
+my $client = Hymt::Client->new('openai==3.57.0', limit => 300);
 
 
 my $s = Hymt::Server->new(conf => <<'END');
@@ -60,7 +47,7 @@ my $german = $want->{translation};
 my $total = $want->{usage}{prompt_tokens} + $want->{usage}{completion_tokens};
 
 my $url = 'http://127.0.0.1:' . $s->port() . '/v1';
-my $out = `timeout 120 $venv/bin/python t/clients/openai_client.py $url 2>&1`;
+my $out = $client->run('t/clients/openai_client.py', $url);
 
 is($?, 0, 'the client got through') or diag($out);
 
