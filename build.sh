@@ -59,9 +59,9 @@ environment
                  with --with-compat --with-threads, or what NGINX_FLAGS says,
                  in build/nginx; the tree itself is left as it is
   NGINX_BINARY   the nginx to run in demo and test: found in PATH unless set
-  CUDA           0: without the CUDA backend; 1: an error where there is no nvcc;
-                 /path: the toolkit to take; else it is built where nvcc is in
-                 PATH or in /usr/local/cuda
+  CUDA           0: without the CUDA backend; 1: an error where there is no
+                 nvcc; /path: the toolkit to take; else it is built where nvcc
+                 is in PATH or in /usr/local/cuda
   CUDA_ARCHS     what machine code is made for: "80 86 89 90a"; test makes do with
                  90a where nothing was built before
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
