@@ -136,7 +136,10 @@ hymt_sched_alloc(hymt_sched_t *s, hymt_error_t *err)
     }
 
     if (s->params.coalesce
-        && hymt_coalesce_init(&s->coalesce, 4 * n, err) != HYMT_OK)
+        && hymt_coalesce_init(&s->coalesce, hymt_max(4 * n,
+                                                     s->params.max_flows),
+                              err)
+           != HYMT_OK)
     {
         return HYMT_ERROR;
     }

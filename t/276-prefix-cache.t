@@ -144,4 +144,5 @@ cmp_ok($warm->{prefix_cache}{tokens}, '>=', $f->{tokens},
        'hymt_status says the same');
 is($warm->{kv}{blocks_used}, 0, 'blocks that are only known are not used');
 
+$s->finish();
 done_testing();

@@ -138,4 +138,5 @@ ok($s->wait_until(5, sub {
            && figure('hymt_kv_blocks_used', model => 'demo') == 0;
 }), 'nothing is left');
 
+$s->finish();
 done_testing();

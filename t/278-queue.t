@@ -220,4 +220,5 @@ is($m->value('hymt_rejections_total', reason => 'queue_full'), 2,
     }), 'killed: there is room');
 }
 
+$s->finish();
 done_testing();
