@@ -93,7 +93,8 @@ typedef enum {
     HYMT_STEP_DECODE = 0,  /* a row a sequence */
     HYMT_STEP_LONG,        /* the same, with contexts that are cut in parts */
     HYMT_STEP_PROMPT,      /* no decode row */
-    HYMT_STEP_MIXED,
+    HYMT_STEP_FEW,         /* both; at most half of the rows are sampled */
+    HYMT_STEP_MIXED,       /* both */
     HYMT_STEP_KINDS
 } hymt_cuda_kind_t;
 
@@ -282,7 +283,10 @@ cudaError_t hymt_cuda_forward_logits(const hymt_backend_t *b, uint32_t first,
 hymt_status_t hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err);
 void hymt_cuda_free_graphs(hymt_backend_t *b);
 
-/* The smallest graph for a step that needs so much; NULL: there is none. */
+/*
+ * The smallest graph for a step that needs so much; NULL: there is none.  FEW
+ * means MIXED, too.
+ */
 const hymt_cuda_graph_t *hymt_cuda_graph(const hymt_backend_t *b,
     hymt_cuda_kind_t kind, const hymt_cuda_shape_t *need);
 

@@ -16,6 +16,9 @@
 /* a step of prompts alone has a row to sample for so many rows */
 #define HYMT_CUDA_PROMPT_ROWS  8
 
+/* rows up to which logits take no longer */
+#define HYMT_CUDA_FLAT_ROWS    32
+
 
 static hymt_status_t hymt_cuda_create_layer(hymt_backend_t *b,
     uint32_t layer, hymt_error_t *err);
@@ -447,11 +450,18 @@ hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
         break;
 
     default:
-        if (rows < 2) {
+
+        /* the head costs by its rows, from some number on, and prompts have
+           more of them than they need */
+
+        if (rows < 2
+            || (kind == HYMT_STEP_FEW
+                && (rows <= HYMT_CUDA_FLAT_ROWS || rows / 2 >= batch)))
+        {
             return false;
         }
 
-        s->samples = hymt_min(rows, batch);
+        s->samples = hymt_min(kind == HYMT_STEP_FEW ? rows / 2 : rows, batch);
         s->decode = hymt_min(rows, batch) + HYMT_CUDA_PARTS / 4;
         s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
     }
@@ -519,19 +529,23 @@ const hymt_cuda_graph_t *
 hymt_cuda_graph(const hymt_backend_t *b, hymt_cuda_kind_t kind,
     const hymt_cuda_shape_t *need)
 {
-    uint32_t                  i;
+    uint32_t                  i, k, last;
     const hymt_cuda_graph_t  *graph;
 
-    for (i = 0; i < b->n_buckets; i++) {
-        graph = &b->graphs[i][kind];
+    last = kind == HYMT_STEP_FEW ? HYMT_STEP_MIXED : kind;
 
-        if (graph->exec != NULL
-            && graph->shape.rows >= need->rows
-            && graph->shape.samples >= need->samples
-            && graph->shape.decode >= need->decode
-            && graph->shape.prefill >= need->prefill)
-        {
-            return graph;
+    for (i = 0; i < b->n_buckets; i++) {
+        for (k = kind; k <= last; k++) {
+            graph = &b->graphs[i][k];
+
+            if (graph->exec != NULL
+                && graph->shape.rows >= need->rows
+                && graph->shape.samples >= need->samples
+                && graph->shape.decode >= need->decode
+                && graph->shape.prefill >= need->prefill)
+            {
+                return graph;
+            }
         }
     }
 

@@ -216,9 +216,9 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * a merge, in both kernels.  Output acc / l -> bf16.
  *
  * A work item is a run of rows of one sequence at consecutive positions.  A
- * decode item is its sequence's only row in a step, so that the positions before
- * it were written by earlier steps: they are read before the wait, as are items
- * and tables, which the copy in front of the step has written.
+ * decode item is its sequence's only row in a step, so that the positions
+ * before it were written by earlier steps: they are read before the wait, as
+ * are items and tables, which the copy in front of the step has written.
  */
 typedef struct {
     uint32_t  row;        /* first row in q and o */
