@@ -201,10 +201,12 @@ $(BUILD)/libhymt_cuda.a: $(CUDA_OBJS)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a
+$(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a \
+    $(BUILD)/libhymt.a
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -It/unit -It/gpu -Iengine -Ikernels/cpu \
-	    -Xlinker --gc-sections $< $(BUILD)/libhymt_cuda.a -o $@
+	    -Xlinker --gc-sections,--as-needed $< $(BUILD)/libhymt_cuda.a \
+	    $(BUILD)/libhymt.a $(LIBS) -o $@
 
 $(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a \
     $(BUILD)/libhymt.a

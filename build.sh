@@ -67,6 +67,8 @@ environment
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
+  HYMT_GPU_LOGITS      gpu-test: what transformers computes, a file that
+                 tools/hf-logits.py models/demo=FILE has written
   HYMT_GPU_MODEL gpu-test: the model that is measured; see bench/random-model
   HYMT_LONG      test: 1 runs the long forms too
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
@@ -816,7 +818,7 @@ asan_nginx() {
 # from another machine.  The benches need a model in the shape they are to
 # measure: HYMT_GPU_MODEL, made by bench/random-model.
 gpu_test() {
-    local i name said rc=0 report=()
+    local i name said args rc=0 report=()
 
     if [ -n "$(nvcc_path)" ]; then
         build cuda gpu
@@ -830,8 +832,18 @@ gpu_test() {
     for i in build/gpu/*_test; do
         name=${i##*/}
         said=$i.log
+        args=()
 
-        if timeout "$GPU_LIMIT" "$i" > "$said" 2>&1; then
+        if [ "$name" = logits_test ]; then
+            if [ -z "${HYMT_GPU_LOGITS:-}" ]; then
+                report+=("not run       $name: HYMT_GPU_LOGITS is not set")
+                continue
+            fi
+
+            args=(models/demo "$HYMT_GPU_LOGITS")
+        fi
+
+        if timeout "$GPU_LIMIT" "$i" "${args[@]}" > "$said" 2>&1; then
             report+=("passed  $(printf %4d "$(grep -c '^ok' "$said")")  $name")
         else
             report+=("FAILED        $name: see $said")
