@@ -22,6 +22,7 @@
 #define HYMT_CUDA_WORKSPACE  (64 << 20)
 #define HYMT_CUDA_MAX_HIDDEN 8192
 #define HYMT_CUDA_MAX_VOCAB  262144
+#define HYMT_CUDA_MAX_TABLE  (1 << 28)   /* blocks of all sequences */
 
 
 static hymt_status_t hymt_cuda_create(const hymt_backend_params_t *params,
@@ -150,6 +151,16 @@ hymt_cuda_check_params(const hymt_backend_params_t *p, const hymt_config_t *c,
                          INT32_MAX / HYMT_KV_BLOCK);
     }
 
+    /* offsets into a step's metadata have 32 bits */
+
+    if (p->max_batch > HYMT_CUDA_MAX_TABLE
+                       / hymt_ceil_div(p->context, HYMT_KV_BLOCK))
+    {
+        return hymt_fail(err, "cuda backend: %" PRIu32 " sequences of %" PRIu32
+                         " tokens are too many for one step: lower max_batch"
+                         " or context", p->max_batch, p->context);
+    }
+
     return HYMT_OK;
 }
 
@@ -237,7 +248,6 @@ hymt_cuda_switches(hymt_cuda_switches_t *s, hymt_error_t *err)
 static void
 hymt_cuda_sizes(hymt_backend_t *b)
 {
-    uint64_t              table;
     const hymt_config_t  *c;
 
     c = &b->config;
@@ -250,12 +260,8 @@ hymt_cuda_sizes(hymt_backend_t *b)
     b->kv_layer = (uint64_t) b->params.n_blocks * c->n_kv_heads * 2
                   * HYMT_KV_PAGE * HYMT_HEAD_DIM;
 
-    /* a sequence has a context, the batch no more rows than there are */
-
-    table = (uint64_t) b->params.max_batch
-            * hymt_ceil_div(b->params.context, HYMT_KV_BLOCK);
-
-    b->max_table = (uint32_t) hymt_min(table, UINT32_MAX / 16);
+    b->max_table = b->params.max_batch
+                   * hymt_ceil_div(b->params.context, HYMT_KV_BLOCK);
     b->meta_size = hymt_cuda_meta_size(b);
     b->n_staging = hymt_min(b->params.max_batch, HYMT_CUDA_STAGING);
 }
@@ -429,8 +435,7 @@ hymt_cuda_layout_other(hymt_backend_t *b)
 
     b->partial = hymt_cuda_take(a, (uint64_t) HYMT_CUDA_TILES * c->n_heads,
                                 (HYMT_HEAD_DIM + 2) * sizeof(float));
-    b->counters = hymt_cuda_take(a, (uint64_t) HYMT_CUDA_PARTS * c->n_kv_heads,
-                                 sizeof(uint32_t));
+    b->counters = hymt_cuda_take(a, batch * c->n_kv_heads, sizeof(uint32_t));
     b->meta = hymt_cuda_take(a, 1, b->meta_size);
 
     b->dev.workspace_bytes = HYMT_CUDA_WORKSPACE;

@@ -4,6 +4,7 @@
  */
 
 #include "backend_cuda.h"
+#include "gemm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,9 +26,12 @@ hymt_cuda_check(cudaError_t rc, const char *call, hymt_error_t *err)
         return HYMT_OK;
     }
 
-    return hymt_fail(err, "CUDA: %.*s() failed: %s (%s)",
-                     (int) strcspn(call, " ("), call, cudaGetErrorString(rc),
-                     cudaGetErrorName(rc));
+    /* of a call its name, of anything else all */
+
+    return hymt_fail(err, "CUDA: %.*s%s failed: %s (%s)",
+                     (int) strcspn(call, "("), call,
+                     strchr(call, '(') != NULL ? "()" : "",
+                     cudaGetErrorString(rc), cudaGetErrorName(rc));
 }
 
 
@@ -65,6 +69,13 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
     dev->cc = prop.major * 10 + prop.minor;
     dev->sms = (uint32_t) prop.multiProcessorCount;
     dev->smem = (uint32_t) prop.sharedMemPerBlockOptin;
+
+    /* what was not built for Hopper runs there as everywhere, from PTX */
+
+    if (dev->cc == 90 && !hymt_gemm_sm90_built()) {
+        dev->cc = HYMT_CUDA_OLDEST_CC;
+    }
+
     dev->pdl = dev->cc >= 90 && b->switches.pdl;
 
     /* steps go before the copies of another engine that is loading */

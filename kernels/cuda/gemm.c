@@ -18,8 +18,8 @@
 
 
 #define HYMT_GEMM_PLANS    16
-#define HYMT_GEMM_PROOFS   64      /* results kept */
-#define HYMT_GEMM_CHECKED  16      /* first and last rows compared */
+#define HYMT_GEMM_PROOFS   256     /* results kept: some 35 a model */
+#define HYMT_GEMM_CHECKED  16      /* rows compared at each of three places */
 
 
 /* A CUtensorMap. */
@@ -376,9 +376,9 @@ done:
 
 
 /*
- * The same product on random numbers both ways; the first and the last rows
- * are compared, fp32 or bf16 as the product is.  A failure to run is a failure
- * to prove, and leaves no error behind.
+ * The same product on random numbers both ways; the first rows, those in the
+ * middle and the last are compared, fp32 or bf16 as the product is.  A failure
+ * to run is a failure to prove, and leaves no error behind.
  */
 static cudaError_t
 hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
@@ -442,8 +442,8 @@ hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
     /* the own kernel computes only the rows that are compared */
 
-    for (i = 0; rc == cudaSuccess && i < 2; i++) {
-        at = i == 0 ? 0 : m - check;
+    for (i = 0; rc == cudaSuccess && i < 3; i++) {
+        at = (m - check) * i / 2;
         s.x = (hymt_bf16_t *) (y[0] - x_size) + at * s.k;
         s.y = y[1] + at * row;
 

@@ -132,18 +132,18 @@ hymt_cuda_load_start(hymt_backend_t *b, const hymt_model_t *model,
 {
     int                  rc;
     uint32_t             i;
-    size_t               pad;
+    size_t               vocab, pad;
     hymt_cuda_loader_t  *l;
 
     *loader = NULL;
-    pad = (size_t) (b->ld_logits - b->config.vocab) * b->config.hidden;
+    vocab = (size_t) b->config.vocab * b->config.hidden;
+    pad = ((size_t) b->ld_logits * b->config.hidden - vocab)
+          * sizeof(hymt_bf16_t);
 
-    if (hymt_cuda_try(cudaMemset(b->embed + (size_t) b->config.vocab
-                                            * b->config.hidden, 0, pad * 2),
+    if (hymt_cuda_try(cudaMemsetAsync(b->embed + vocab, 0, pad, b->dev.stream),
                       err) != HYMT_OK
-        || hymt_cuda_try(cudaMemset(b->lm_head + (size_t) b->config.vocab
-                                               * b->config.hidden, 0, pad * 2),
-                         err) != HYMT_OK)
+        || hymt_cuda_try(cudaMemsetAsync(b->lm_head + vocab, 0, pad,
+                                         b->dev.stream), err) != HYMT_OK)
     {
         return HYMT_ERROR;
     }
