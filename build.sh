@@ -62,8 +62,8 @@ environment
   CUDA           0: without the CUDA backend; 1: an error where there is no
                  nvcc; /path: the toolkit to take; else it is built where nvcc
                  is in PATH or in /usr/local/cuda
-  CUDA_ARCHS     what machine code is made for: "80 86 89 90a"; test makes do with
-                 90a where nothing was built before
+  CUDA_ARCHS     what machine code is made for: "80 86 89 90a"; test makes do
+                 with 90a where nothing was built before
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
