@@ -780,7 +780,8 @@ readonly ASAN_TESTS=(t/002-server.t t/010-config.t t/020-translate.t
                      t/197-hostile-memory.t t/210-libretranslate.t
                      t/220-google.t t/230-deepl.t t/231-deepl-glossaries.t
                      t/240-openai.t t/250-stream.t t/260-metrics.t
-                     t/270-variables.t t/275-cache.t t/280-documents.t
+                     t/270-variables.t t/275-cache.t t/276-prefix-cache.t
+                     t/277-coalesce.t t/278-queue.t t/280-documents.t
                      t/290-sessions.t)
 
 

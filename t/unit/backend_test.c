@@ -463,6 +463,77 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
 }
 
 
+/*
+ * Two sequences that find the first blocks of a third one, in one step with its
+ * next token: all as if each had computed its own.
+ */
+static void
+test_shared_blocks(const hymt_backend_ops_t *ops)
+{
+    char             dir[FIXTURE_PATH];
+    float           *want, *got;
+    seq_t           *s;
+    uint32_t         i, vocab, token, rows[3], tokens[3];
+    size_t           row;
+    hymt_model_t    *model;
+    hymt_backend_t  *b;
+
+    static const fixture_shape_t  shape = { .layers = 2 };
+
+    model = test_model(dir, &shape);
+    vocab = model->config.vocab;
+    row = vocab * sizeof(float);
+    want = malloc(SHORT * row);
+    got = malloc(ROWS * row);
+    s = malloc(sizeof(seq_t) * 3);
+
+    b = test_backend(ops, model, 2, NULL);
+
+    test_seq(&s[0], 0, SHORT, 99, vocab);
+    token = test_prompt(ops, b, &s[0], SHORT, vocab, want);
+    ops->destroy(b);
+
+    /* the first has a token more; the others end where it ended */
+
+    b = test_backend(ops, model, 2, NULL);
+
+    test_seq(&s[0], 0, SHORT - 1, 99, vocab);
+    (void) test_prompt(ops, b, &s[0], SHORT - 1, vocab, got);
+    s[0].n = SHORT;
+
+    for (i = 1; i < 3; i++) {
+        test_seq(&s[i], i, SHORT, 99, vocab);
+        memcpy(s[i].blocks, s[0].blocks, i * sizeof(uint32_t));
+        s[i].pos = i * HYMT_KV_BLOCK;
+        test_begin(ops, b, &s[i]);
+        rows[i] = SHORT - s[i].pos;
+    }
+
+    rows[0] = 1;
+    memset(got, 0xff, ROWS * row);
+    is_int(test_step(ops, b, s, rows, 3, got, tokens), HYMT_OK,
+           "%s: a step of three that share blocks", ops->name);
+
+    ok(memcmp(got, want + (size_t) (SHORT - 1) * vocab, row) == 0,
+       "%s: who has computed them: same bits", ops->name);
+    ok(memcmp(got + vocab, want + (size_t) HYMT_KV_BLOCK * vocab,
+              rows[1] * row) == 0,
+       "%s: who has found one: same bits", ops->name);
+    ok(memcmp(got + (size_t) (1 + rows[1]) * vocab,
+              want + (size_t) 2 * HYMT_KV_BLOCK * vocab, rows[2] * row) == 0,
+       "%s: who has found two: same bits", ops->name);
+    is_int(tokens[1], token, "%s: same token", ops->name);
+    is_int(tokens[2], token, "%s: same token", ops->name);
+
+    ops->destroy(b);
+    hymt_model_close(model);
+    fixture_remove(dir);
+    free(want);
+    free(got);
+    free(s);
+}
+
+
 /* A row without tokens continues with what was sampled in its slot. */
 static void
 test_last_token(const hymt_backend_ops_t *ops)
@@ -728,6 +799,8 @@ main(void)
     }
 #endif
 
+    test_shared_blocks(&hymt_backend_cpu);
+    test_shared_blocks(&hymt_backend_ref);
     test_last_token(&hymt_backend_cpu);
     test_last_token(&hymt_backend_ref);
     test_giving_up(&hymt_backend_cpu);
