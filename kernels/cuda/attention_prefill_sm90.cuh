@@ -233,7 +233,7 @@ k_attention_prefill_sm90_bf16(
     n_tiles = high / HYMT_ATTN_TILE + 1;
 
     hymt_cp_async_wait<0>();
-    hymt_attn_proxy_fence();
+    hymt_fence_async();
     hymt_attn_group_sync(group);
 
     q += group * 64 * 128;

@@ -129,21 +129,12 @@ hymt_attn_wgmma_values(float (&d)[16][4], const uint32_t (&p)[4], uint64_t v)
 }
 
 
-/* What generic accesses have written to shared memory (cp.async too) is seen
-   by matrix instructions that follow. */
-__device__ __forceinline__ void
-hymt_attn_proxy_fence(void)
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-
 /* One arrival for the warp: its copies that it has waited for are there, for
    matrix instructions too. */
 __device__ __forceinline__ void
 hymt_attn_ready(uint32_t bar)
 {
-    hymt_attn_proxy_fence();
+    hymt_fence_async();
     __syncwarp();
 
     if ((threadIdx.x & 31) == 0) {

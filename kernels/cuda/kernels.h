@@ -52,19 +52,19 @@ typedef uint16_t  hymt_bf16_t;        /* its bits: C has no such type */
 
 /* A device as the launchers see it. */
 typedef struct {
-    int              device;
-    int              cc;          /* 80, 86, 89, 90, ... */
-    uint32_t         sms;
-    uint32_t         smem;        /* bytes a block may have, opted in */
-    bool             pdl;         /* cc >= 90 */
-    cudaStream_t     stream;
-    cublasLtHandle_t lt;          /* NULL: own kernels alone */
-    void            *workspace;   /* for cublasLt */
-    size_t           workspace_bytes;
+    int                device;
+    int                cc;         /* 80, 86, 89, 90, ... */
+    uint32_t           sms;
+    uint32_t           smem;       /* bytes a block may have, opted in */
+    bool               pdl;        /* cc / 10 == 9: others run other code */
+    cudaStream_t       stream;
+    cublasLtHandle_t   lt;         /* NULL: own kernels alone */
+    void              *workspace;  /* for cublasLt */
+    size_t             workspace_bytes;
 } hymt_cuda_t;
 
 
-/* ---- gemm.cu: gemm_sm90.cu, gemm_mma.cu, gemm_lt.c ---- */
+/* ---- gemm.c, gemm_sm90.cu, gemm_mma.cu, gemm_lt.c, gemm_proof.cu ---- */
 
 /*
  * y[m][n] = sum_k x[m][k] * w[n][k]
@@ -84,15 +84,15 @@ typedef enum {
 
 
 typedef struct {
-    const hymt_bf16_t  *w;         /* [n][k], n % 8 == 0, k % 64 == 0 */
-    uint32_t              n;
-    uint32_t              k;
-    const hymt_bf16_t  *x;         /* [max_rows][k], fixed for life */
-    void                 *y;         /* [max_rows][ldy], fixed for life */
-    uint32_t              ldy;       /* elements */
-    uint32_t              max_rows;
-    hymt_bf16_t          *scratch;   /* SILU: [max_rows][n], for cublasLt */
-    hymt_gemm_after_t     after;
+    const hymt_bf16_t  *w;        /* [n][k], n % 8 == 0, k % 64 == 0 */
+    uint32_t            n;
+    uint32_t            k;
+    const hymt_bf16_t  *x;        /* [max_rows][k], fixed for life */
+    void               *y;        /* [max_rows][ldy], fixed for life */
+    uint32_t            ldy;      /* elements */
+    uint32_t            max_rows;
+    hymt_bf16_t        *scratch;  /* SILU: [max_rows][n], for cublasLt */
+    hymt_gemm_after_t   after;
 } hymt_gemm_shape_t;
 
 
@@ -131,15 +131,15 @@ void hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap);
  */
 typedef struct {
     const hymt_bf16_t  *embed;   /* [vocab][hidden] */
-    const uint32_t       *tokens;  /* [rows] */
-    const uint32_t       *last;    /* [slots] */
+    const uint32_t     *tokens;  /* [rows] */
+    const uint32_t     *last;    /* [slots] */
     const hymt_bf16_t  *weight;  /* [hidden] */
-    hymt_bf16_t          *x;       /* [rows][hidden], residual stream */
-    hymt_bf16_t          *h;       /* [rows][hidden] */
-    uint32_t              rows;
-    uint32_t              hidden;  /* % 8 == 0, <= 8192 */
-    uint32_t              vocab;   /* ids at or over it read row 0 */
-    float                 eps;
+    hymt_bf16_t        *x;       /* [rows][hidden], residual stream */
+    hymt_bf16_t        *h;       /* [rows][hidden] */
+    uint32_t            rows;
+    uint32_t            hidden;  /* % 8 == 0, <= 8192 */
+    uint32_t            vocab;   /* ids at or over it read row 0 */
+    float               eps;
 } hymt_embed_args_t;
 
 cudaError_t hymt_cuda_embed(const hymt_cuda_t *dev,
@@ -151,14 +151,14 @@ cudaError_t hymt_cuda_embed(const hymt_cuda_t *dev,
  * With gather: o counts 0 .. rows-1 and r = gather[o], x is not written.
  */
 typedef struct {
-    hymt_bf16_t          *x;       /* [..][hidden] */
+    hymt_bf16_t        *x;       /* [..][hidden] */
     const hymt_bf16_t  *y;       /* [..][hidden], what is added */
     const hymt_bf16_t  *weight;  /* [hidden] */
-    hymt_bf16_t          *h;       /* [rows][hidden] */
-    const uint32_t       *gather;  /* [rows] or NULL: r = o */
-    uint32_t              rows;
-    uint32_t              hidden;
-    float                 eps;
+    hymt_bf16_t        *h;       /* [rows][hidden] */
+    const uint32_t     *gather;  /* [rows] or NULL: r = o */
+    uint32_t            rows;
+    uint32_t            hidden;
+    float               eps;
 } hymt_norm_args_t;
 
 cudaError_t hymt_cuda_add_norm(const hymt_cuda_t *dev,
@@ -180,27 +180,27 @@ cudaError_t hymt_cuda_silu_mul(const hymt_cuda_t *dev,
  * Cache of a layer: [block][kv_head][K|V][16][128] bf16.
  */
 typedef struct {
-    const hymt_bf16_t  *qkv;       /* [rows][(n_heads + 2 n_kv) * 128] */
-    hymt_bf16_t          *q;         /* [rows][n_heads * 128] */
-    hymt_bf16_t          *cache;     /* of this layer */
-    const uint32_t       *pos;       /* [rows] */
-    const int32_t        *kv_dest;   /* [rows] block * 16 + offset; -1: none */
-    const hymt_bf16_t  *cos;       /* [context][64] */
-    const hymt_bf16_t  *sin;       /* [context][64] */
-    const hymt_bf16_t  *q_norm;    /* [128]; NULL: no QK-norm */
+    const hymt_bf16_t  *qkv;      /* [rows][(n_heads + 2 n_kv) * 128] */
+    hymt_bf16_t        *q;        /* [rows][n_heads * 128] */
+    hymt_bf16_t        *cache;    /* of this layer */
+    const uint32_t     *pos;      /* [rows] */
+    const int32_t      *kv_dest;  /* [rows] block * 16 + offset; -1: none */
+    const hymt_bf16_t  *cos;      /* [context][64] */
+    const hymt_bf16_t  *sin;      /* [context][64] */
+    const hymt_bf16_t  *q_norm;   /* [128]; NULL: no QK-norm */
     const hymt_bf16_t  *k_norm;
-    uint32_t              rows;
-    uint32_t              n_heads;
-    uint32_t              n_kv;
-    uint32_t              context;   /* positions at or over it are clamped */
-    float                 eps;
+    uint32_t            rows;
+    uint32_t            n_heads;
+    uint32_t            n_kv;
+    uint32_t            context;  /* positions at or over it are clamped */
+    float               eps;
 } hymt_rope_args_t;
 
 cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
     const hymt_rope_args_t *args, cudaStream_t stream);
 
 
-/* ---- attention.cu ---- */
+/* ---- attention_decode.cu, attention_prefill.cu ---- */
 
 /*
  * Paged attention of one layer, for decode rows and prompt rows alike.
@@ -212,8 +212,9 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * tiles are merged one by one in order:
  *     m' = max(m, m_t);  a = exp2(m - m'), b = exp2(m_t - m')
  *     l = l * a + l_t * b;  acc = acc * a + acc_t * b     (same fma forms)
- * Masked tiles are skipped, never merged.  One device function does a tile, one
- * a merge, in both kernels.  Output acc / l -> bf16.
+ * A tile that is masked for a row leaves the row's bits as they are.  One
+ * device function does a tile, one a merge, in both kernels.  Output acc / l ->
+ * bf16.
  *
  * A work item is a run of rows of one sequence at consecutive positions.  A
  * decode item is its sequence's only row in a step, so that the positions
@@ -221,32 +222,33 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * are items and tables, which the copy in front of the step has written.
  */
 typedef struct {
-    uint32_t  row;        /* first row in q and o */
-    uint32_t  n_rows;     /* decode: 1; prefill: hymt_attention_rows() */
-    uint32_t  pos;        /* position of the first row */
-    uint32_t  table;      /* of its block ids, index into tables */
-    uint32_t  part;       /* decode: this part ... */
-    uint32_t  n_parts;    /* ... of so many; 1: no merging through memory */
-    uint32_t  first_tile; /* tiles of this part: [first_tile, end_tile) */
+    uint32_t  row;         /* first row in q and o */
+    uint32_t  n_rows;      /* decode: 1; prefill: hymt_attention_rows() */
+    uint32_t  pos;         /* position of the first row */
+    uint32_t  table;       /* of its block ids, index into tables */
+    uint32_t  part;        /* decode: this part ... */
+    uint32_t  n_parts;     /* ... of so many; 1: no merging through memory */
+    uint32_t  first_tile;  /* tiles of this part: [first_tile, end_tile) */
     uint32_t  end_tile;
-    uint32_t  partial;    /* n_parts > 1: first tile's place in `partial`, the
-                             same for all parts of a row */
-    uint32_t  counter;    /* n_parts > 1: index into counters, one a row */
+    uint32_t  partial;     /* n_parts > 1: first tile's place in `partial`, the
+                              same for all parts of a row */
+    uint32_t  counter;     /* n_parts > 1: index into counters, one a row */
 } hymt_attention_item_t;
 
 
 typedef struct {
-    const hymt_bf16_t         *q;        /* [rows][n_heads * 128] */
-    hymt_bf16_t                 *o;        /* [rows][n_heads * 128] */
-    const hymt_bf16_t         *cache;    /* of this layer */
-    const uint32_t              *tables;   /* block ids of all sequences */
-    const hymt_attention_item_t *items;    /* device memory */
-    const uint32_t              *n_items;  /* device memory: in use */
-    uint32_t                     grid;     /* items the launch provides for */
-    float                       *partial;  /* [tile][n_kv][group][128 + 2] */
-    uint32_t                    *counters; /* [..][n_kv], 0 before and after */
-    uint32_t                     n_heads;
-    uint32_t                     n_kv;     /* group n_heads/n_kv: 1, 2, 4, 8 */
+    const hymt_bf16_t            *q;         /* [rows][n_heads * 128] */
+    hymt_bf16_t                  *o;         /* [rows][n_heads * 128] */
+    const hymt_bf16_t            *cache;     /* of this layer */
+    const uint32_t               *tables;    /* block ids of all sequences */
+    const hymt_attention_item_t  *items;     /* device memory */
+    const uint32_t               *n_items;   /* device memory: in use */
+    uint32_t                      grid;      /* items the launch is for */
+    float                        *partial;   /* [tile][n_kv][group][128 + 2] */
+    uint32_t                     *counters;  /* [rows in parts][n_kv], 0 before
+                                                and after */
+    uint32_t                      n_heads;
+    uint32_t                      n_kv;      /* group n_heads/n_kv: 1 2 4 8 */
 } hymt_attention_args_t;
 
 /* Most rows of one prefill item, for a group. */

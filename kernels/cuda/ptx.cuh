@@ -68,23 +68,6 @@ hymt_ldmatrix_x4_trans(uint32_t (&r)[4], uint32_t addr)
 }
 
 
-__device__ __forceinline__ void
-hymt_ldmatrix_x2(uint32_t (&r)[2], uint32_t addr)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1]) : "r"(addr) : "memory");
-}
-
-
-__device__ __forceinline__ void
-hymt_ldmatrix_x2_trans(uint32_t (&r)[2], uint32_t addr)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16"
-                 " {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1]) : "r"(addr) : "memory");
-}
-
-
 /* 16 bytes from global to shared memory, past L1. */
 __device__ __forceinline__ void
 hymt_cp_async_16(uint32_t dst, const void *src)
@@ -207,7 +190,6 @@ hymt_mbar_wait(uint32_t bar, uint32_t parity)
 /* L2 policies of a copy, as createpolicy makes them for a fraction of 1. */
 #define HYMT_L2_EVICT_NORMAL  0x1000000000000000ull
 #define HYMT_L2_EVICT_FIRST   0x12f0000000000000ull
-#define HYMT_L2_EVICT_LAST    0x14f0000000000000ull
 
 
 /* A box of a tensor map to shared memory; its bytes count at the barrier. */
@@ -243,26 +225,8 @@ hymt_tma_prefetch_map(const void *map)
 }
 
 
-__device__ __forceinline__ uint32_t
-hymt_cluster_rank(void)
-{
-    uint32_t  rank;
-
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-
-    return rank;
-}
-
-
-/* Barrier `id` (1 .. 15) among the first `threads` of the block to come. */
-__device__ __forceinline__ void
-hymt_barrier(uint32_t id, uint32_t threads)
-{
-    asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
-}
-
-
-/* Ordinary stores to shared memory are seen by wgmma and bulk copies. */
+/* Ordinary stores to shared memory, and cp.async's that were waited for, are
+   seen by wgmma and bulk copies that follow. */
 __device__ __forceinline__ void
 hymt_fence_async(void)
 {

@@ -139,7 +139,7 @@ device_begin(hymt_cuda_t *dev)
     dev->cc = prop.major * 10 + prop.minor;
     dev->sms = (uint32_t) prop.multiProcessorCount;
     dev->smem = (uint32_t) prop.sharedMemPerBlockOptin;
-    dev->pdl = dev->cc >= 90;
+    dev->pdl = dev->cc / 10 == 9;
 
     printf("# %s, %u multiprocessors\n", prop.name, dev->sms);
 }
