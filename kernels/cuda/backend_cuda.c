@@ -593,10 +593,15 @@ hymt_cuda_graphs(hymt_backend_t *b, hymt_error_t *err)
 
     /* without cuBLASLt the own kernels do it all */
 
-    if (!b->switches.lt
-        || hymt_lt_open(&b->dev, lt.text, sizeof(lt.text)) != 0)
-    {
-        b->dev.lt = NULL;
+    if (!b->switches.lt) {
+        snprintf(b->lt, sizeof(b->lt), "without cuBLASLt, as was asked for");
+
+    } else if (hymt_lt_open(&b->dev, lt.text, sizeof(lt.text)) == 0) {
+        snprintf(b->lt, sizeof(b->lt), "cuBLASLt");
+
+    } else {
+        snprintf(b->lt, sizeof(b->lt), "slower with many rows without cuBLASLt"
+                 " (%.100s)", lt.text);
     }
 
     if (hymt_cuda_tables(b, err) != HYMT_OK
@@ -614,8 +619,7 @@ hymt_cuda_tell(hymt_backend_t *b)
 {
     snprintf(b->description, sizeof(b->description), "device %d, %s, sm_%d,"
              " %s, %" PRIu32 " graphs%s; device %.2f s, weights %.2f s, graphs"
-             " %.2f s", b->dev.device, b->name, b->dev.cc,
-             b->dev.lt != NULL ? "cuBLASLt" : "without cuBLASLt", b->n_graphs,
+             " %.2f s", b->dev.device, b->name, b->dev.cc, b->lt, b->n_graphs,
              b->dev.pdl ? " with dependent launch" : "", b->seconds[0],
              b->seconds[1], b->seconds[2]);
 }

@@ -219,7 +219,8 @@ struct hymt_backend_s {
     bool                    failed;        /* unusable from here on */
 
     double                  seconds[3];    /* device, weights, graphs */
-    char                    description[256];
+    char                    lt[160];       /* cuBLASLt, or why there is none */
+    char                    description[512];
 };
 
 
