@@ -76,7 +76,9 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
         dev->cc = HYMT_CUDA_OLDEST_CC;
     }
 
-    dev->pdl = dev->cc >= 90 && b->switches.pdl;
+    /* later devices run what was built for 8.0, which does not wait in front */
+
+    dev->pdl = dev->cc / 10 == 9 && b->switches.pdl;
 
     /* steps go before the copies of another engine that is loading */
 
