@@ -58,10 +58,11 @@ static cudaError_t hymt_gemm_run_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
     const hymt_gemm_map_t *map, uint32_t m, cudaStream_t stream);
 static bool hymt_gemm_proven(const hymt_cuda_t *dev,
-    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m);
+    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t low,
+    uint32_t m);
 static cudaError_t hymt_gemm_prove(const hymt_cuda_t *dev,
-    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m,
-    bool *equal);
+    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t low,
+    uint32_t m, bool *equal);
 
 
 /* Numbers of rows that have a plan of their own, and whatever is the most. */
@@ -78,7 +79,7 @@ int
 hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     hymt_gemm_t **gemm, char *err, size_t cap)
 {
-    uint32_t           m;
+    uint32_t           low, m;
     cudaError_t        rc;
     hymt_gemm_t       *g;
     hymt_gemm_plan_t  *plan;
@@ -124,6 +125,7 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
     for (m = 0; m != shape->max_rows; g->n_plans++) {
         plan = &g->plans[g->n_plans];
+        low = m + 1;
 
         m = g->n_plans < HYMT_GEMM_PLANS - 1 ? hymt_gemm_steps[g->n_plans]
                                              : shape->max_rows;
@@ -132,7 +134,7 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         hymt_gemm_best_plan(dev, shape, m, plan);
 
         if (plan->kind == HYMT_GEMM_LT
-            && !hymt_gemm_proven(dev, shape, plan, m))
+            && !hymt_gemm_proven(dev, shape, plan, low, m))
         {
             g->refused++;
             hymt_gemm_own_plan(dev, shape, m, plan);
@@ -328,7 +330,7 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
 static bool
 hymt_gemm_proven(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
-    const hymt_gemm_plan_t *plan, uint32_t m)
+    const hymt_gemm_plan_t *plan, uint32_t low, uint32_t m)
 {
     bool                equal;
     uint32_t            i;
@@ -350,7 +352,7 @@ hymt_gemm_proven(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     }
 
     equal = false;
-    rc = hymt_gemm_prove(dev, shape, plan, m, &equal);
+    rc = hymt_gemm_prove(dev, shape, plan, low, m, &equal);
 
     if (rc != cudaSuccess) {
         equal = false;
@@ -377,12 +379,13 @@ done:
 
 /*
  * The same product on random numbers both ways; the first rows, those in the
- * middle and the last are compared, fp32 or bf16 as the product is.  A failure
- * to run is a failure to prove, and leaves no error behind.
+ * middle and the last are compared, fp32 or bf16 as the product is.  Then the
+ * fewest rows that the plan is for, with those of the most.  A failure to run
+ * is a failure to prove, and leaves no error behind.
  */
 static cudaError_t
 hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
-    const hymt_gemm_plan_t *plan, uint32_t m, bool *equal)
+    const hymt_gemm_plan_t *plan, uint32_t low, uint32_t m, bool *equal)
 {
     size_t             w_size, x_size, y_size, row, check, at, total;
     uint32_t           i, differ, *count;
@@ -465,6 +468,17 @@ hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
             rc = hymt_gemm_compare(y[0] + at * row, y[1] + at * row,
                                    check * row / 2, count, dev->stream);
         }
+    }
+
+    s.x = (hymt_bf16_t *) (y[0] - x_size);
+    s.y = y[1];
+
+    if (rc == cudaSuccess) {
+        rc = hymt_lt_run(dev, &s, &plan->algo, low, dev->stream);
+    }
+
+    if (rc == cudaSuccess) {
+        rc = hymt_gemm_compare(y[0], y[1], low * row / 2, count, dev->stream);
     }
 
     differ = 1;
