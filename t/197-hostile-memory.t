@@ -254,7 +254,8 @@ my @pid_of = unpack('Q3', peek($mem, $roster->{at}, 24));
 
     close $mem;
 
-    is(join(' ', $s->workers()), join(' ', @workers), 'all: nobody died');
+    is(join(' ', $s->workers()), join(' ', @workers), 'all: nobody died')
+        or diag(join "\n", $s->grep_log(qr/exited|leaves|failed|stuck/));
     is(scalar $s->grep_log(qr/exited on signal/), 0, 'all: of no signal');
 }
 
