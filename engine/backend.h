@@ -46,7 +46,8 @@ typedef struct {
     uint32_t            max_rows;    /* rows of one step */
     uint32_t            context;     /* tokens of one sequence */
     uint32_t            n_blocks;    /* KV blocks in the pool */
-    const volatile int *stop;        /* raised: give up within a layer */
+    const volatile int *stop;        /* raised: give up within a layer, on a
+                                        device within a step */
 } hymt_backend_params_t;
 
 
@@ -70,8 +71,8 @@ typedef struct {
     uint32_t         n_out;
 
     /*
-     * Looked at between layers; where every sequence of a step is canceled the
-     * step ends early.  NULL: never canceled.
+     * Looked at between layers by a backend of depth 1: where every sequence of
+     * a step is canceled the step ends early.  NULL: never canceled.
      */
     const volatile int *canceled;
 } hymt_batch_seq_t;

@@ -575,7 +575,7 @@ hymt_engine_end(hymt_engine_t *engine)
 {
     hymt_error_t  err;
 
-    /* stop is raised: what is in flight ends within a layer */
+    /* stop is raised: what is in flight ends soon */
 
     while (engine->backend != NULL && engine->n_open > 0) {
         engine->ops->collect(engine->backend, engine->tokens, &err);

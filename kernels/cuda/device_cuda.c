@@ -162,7 +162,7 @@ hymt_cuda_found(int device, hymt_error_t *err)
                          " open /dev/nvidia*?)");
     }
 
-    if (hymt_cuda_check(rc, "cudaGetDeviceCount", err) != HYMT_OK) {
+    if (hymt_cuda_check(rc, "cudaGetDeviceCount()", err) != HYMT_OK) {
         return HYMT_ERROR;
     }
 
@@ -214,5 +214,5 @@ hymt_cuda_map(hymt_cuda_arena_t *a, const char *what, hymt_error_t *err)
     a->size = a->used;
     a->used = 0;
 
-    return hymt_cuda_check(rc, "cudaMalloc", err);
+    return hymt_cuda_check(rc, "cudaMalloc()", err);
 }

@@ -2,7 +2,7 @@
  * forward_cuda.c - one step as a row of kernels, to be read from top to bottom,
  * and the graphs made of it; see backend_cuda.h.
  *
- * A layer is eight kernels, a step of the 1.8B model 258.  Each reads what the
+ * A layer is eight kernels, a step of the 1.8B model 260.  Each reads what the
  * one before it wrote and starts early (programmatic dependent launch, where
  * the device has it), its weights on their way before its rows are there.
  */
@@ -493,8 +493,12 @@ hymt_cuda_capture_one(hymt_backend_t *b, hymt_cuda_graph_t *graph,
     end = cudaStreamEndCapture(b->dev.stream, &g);
 
     if (hymt_cuda_check(rc, "the capture of a kernel", err) != HYMT_OK
-        || hymt_cuda_check(end, "cudaStreamEndCapture", err) != HYMT_OK)
+        || hymt_cuda_check(end, "cudaStreamEndCapture()", err) != HYMT_OK)
     {
+        if (g != NULL) {
+            (void) cudaGraphDestroy(g);
+        }
+
         return HYMT_ERROR;
     }
 
