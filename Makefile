@@ -202,7 +202,7 @@ $(BUILD)/libhymt_cuda.a: $(CUDA_OBJS)
 	$(AR) rcs $@ $^
 
 $(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a \
-    $(BUILD)/libhymt.a
+    $(BUILD)/libhymt.a $(wildcard t/gpu/*.h t/gpu/*.cuh) t/unit/tap.h
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -It/unit -It/gpu -Iengine -Ikernels/cpu \
 	    -Xlinker --gc-sections,--as-needed $< $(BUILD)/libhymt_cuda.a \
@@ -331,4 +331,4 @@ clean:
 
 -include $(LIB_OBJS:.o=.d) $(SAN_OBJS:.o=.d) $(FUZZ_OBJS:.o=.d)
 -include $(CUDA_C:%.c=$(CUDA_DIR)/%.d) $(CUDA_CU:%.cu=$(CUDA_DIR)/%.cu.d)
--include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d)
+-include $(UNIT:%=%.d) $(UNIT_SAN:%=%.d) $(TOOL_OBJS:.o=.d) $(GPU_C:%=%.d)

@@ -292,7 +292,7 @@ worst_row(const float *got, const float *want, uint32_t rows, uint32_t vocab)
     for (i = 0; i < rows; i++) {
         d = distance(got + (size_t) i * vocab, want + (size_t) i * vocab,
                      vocab);
-        worst = d <= worst ? worst : d;
+        worst = isnan(worst) || d <= worst ? worst : d;
     }
 
     return worst;
