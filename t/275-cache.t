@@ -21,7 +21,7 @@ events { worker_connections 512; }
 http {
     %%GLOBALS_HTTP%%
     log_format cache '$arg_n $hymt_cache $hymt_finish';
-    hymt_cache zone=t:1m @CACHE@;
+    hymt_cache zone=t:8m @CACHE@;
     hymt_cache_header on;
     hymt_loading_wait 5s;
     hymt_model demo { path %%DIR%%/model; threads 1; max_batch 8; context 512; }
