@@ -63,7 +63,7 @@ environment
                  nvcc; /path: the toolkit to take; else it is built where nvcc
                  is in PATH or in /usr/local/cuda
   CUDA_ARCHS     what machine code is made for: "80 86 89 90a"; test makes do
-                 with 90a where nothing was built before
+                 with 90a where nothing was built before, test-all does not
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
@@ -907,7 +907,8 @@ test_all() {
 # In a shell of its own, since "set -e" says nothing within an "if".
 test_all_part() {
     case $1 in
-        'test (long)')  HYMT_LONG=1 ./build.sh test ;;
+        'test (long)')  CUDA_ARCHS=${CUDA_ARCHS:-80 86 89 90a} HYMT_LONG=1 \
+                            ./build.sh test ;;
         clang)          ./build.sh test-clang ;;
         fuzz)           ./build.sh fuzz 20 ;;
         *)              ./build.sh "$1" ;;

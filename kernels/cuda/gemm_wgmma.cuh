@@ -77,6 +77,7 @@ hymt_wgmma_pin(float (&d)[N])
 
 /* d += a * b, or d = a * b where `add` is 0. */
 
+
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[4], uint64_t a, uint64_t b, uint32_t add)
 {
