@@ -40,6 +40,7 @@ static hymt_status_t hymt_cuda_memories(hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
 static hymt_status_t hymt_cuda_fits(const hymt_backend_t *b,
     hymt_error_t *err);
+static uint64_t hymt_cuda_passing(const hymt_backend_t *b);
 static void hymt_cuda_layout_kv(hymt_backend_t *b);
 static void hymt_cuda_layout_other(hymt_backend_t *b);
 static hymt_status_t hymt_cuda_pinned(hymt_backend_t *b, hymt_error_t *err);
@@ -49,6 +50,7 @@ static void hymt_cuda_rope_table(const hymt_backend_t *b, uint16_t *cosine,
 static inline uint16_t hymt_cuda_bf16(double d);
 static hymt_status_t hymt_cuda_graphs(hymt_backend_t *b, hymt_error_t *err);
 static void hymt_cuda_tell(hymt_backend_t *b);
+static void hymt_cuda_tell_gemms(hymt_backend_t *b);
 static void hymt_cuda_destroy(hymt_backend_t *b);
 static void hymt_cuda_slot_begin(hymt_backend_t *b, uint32_t slot,
     const hymt_sampling_t *sampling, const uint32_t *prompt,
@@ -360,7 +362,9 @@ static hymt_status_t
 hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
 {
     size_t    free_bytes, total;
-    uint64_t  sum;
+    uint64_t  sum, spare;
+
+    spare = HYMT_CUDA_SPARE + hymt_cuda_passing(b);
 
     if (hymt_cuda_try(cudaMemGetInfo(&free_bytes, &total), err) != HYMT_OK) {
         return HYMT_ERROR;
@@ -372,22 +376,43 @@ hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
 
     if (b->weights.overflow || b->kv_pool.overflow || b->other.overflow
         || hymt_add_overflow(b->weights.used, b->kv_pool.used, &sum)
-        || hymt_add_overflow(sum, b->other.used + HYMT_CUDA_SPARE, &sum)
+        || hymt_add_overflow(sum, b->other.used + spare, &sum)
         || sum > free_bytes)
     {
         return hymt_fail(err, "not enough memory on device %d, %s: %" PRIu64
                          " MB for weights, %" PRIu64 " MB for the KV cache of %"
                          PRIu32 " blocks, %" PRIu64 " MB for activations and"
-                         " %d MB to spare are needed, %zu MB of %zu MB are"
-                         " free: lower kv_tokens or max_batch, or free the"
+                         " %" PRIu64 " MB to spare are needed, %zu MB of %zu MB"
+                         " are free: lower kv_tokens or max_batch, or free the"
                          " device", b->dev.device, b->name,
                          b->weights.used / 1000000, b->kv_pool.used / 1000000,
                          b->params.n_blocks, b->other.used / 1000000,
-                         HYMT_CUDA_SPARE / 1000000, free_bytes / 1000000,
+                         spare / 1000000, free_bytes / 1000000,
                          total / 1000000);
     }
 
     return HYMT_OK;
+}
+
+
+/*
+ * What is taken for a while at load, to prove products on: weights of a shape,
+ * rows, and their products twice.  Too little would leave cuBLASLt unused.
+ */
+static uint64_t
+hymt_cuda_passing(const hymt_backend_t *b)
+{
+    uint64_t  head, gate_up, hidden;
+
+    hidden = b->config.hidden;
+
+    head = b->ld_logits * (hidden * 2 + b->params.max_batch * UINT64_C(8))
+           + b->params.max_batch * hidden * 2;
+    gate_up = b->config.ffn * UINT64_C(2)
+              * (hidden * 2 + b->params.max_rows * UINT64_C(4))
+              + b->params.max_rows * hidden * 2;
+
+    return hymt_max(head, gate_up);
 }
 
 
@@ -622,6 +647,33 @@ hymt_cuda_tell(hymt_backend_t *b)
              " %.2f s", b->dev.device, b->name, b->dev.cc, b->lt, b->n_graphs,
              b->dev.pdl ? " with dependent launch" : "", b->seconds[0],
              b->seconds[1], b->seconds[2]);
+
+    hymt_cuda_tell_gemms(b);
+}
+
+
+/* Products for which cuBLASLt was to be used and was not. */
+static void
+hymt_cuda_tell_gemms(hymt_backend_t *b)
+{
+    char      text[256];
+    size_t    used;
+    uint32_t  i;
+
+    const hymt_gemm_t  *list[] = {
+        b->gemms[0].qkv, b->gemms[0].o, b->gemms[0].gate_up, b->gemms[0].down,
+        b->gemm_logits,
+    };
+
+    for (i = 0; i < hymt_nelts(list); i++) {
+        hymt_gemm_describe(list[i], text, sizeof(text));
+
+        if (strstr(text, "; cublasLt would") != NULL) {
+            used = strlen(b->description);
+            snprintf(b->description + used, sizeof(b->description) - used,
+                     "; product %s", text);
+        }
+    }
 }
 
 
