@@ -271,6 +271,13 @@ hymt_host_load_prompts(hymt_host_t *host, const hymt_config_t *config,
 }
 
 
+bool
+hymt_host_lost(const hymt_host_t *host)
+{
+    return atomic_load_explicit(&host->lost, memory_order_acquire) != 0;
+}
+
+
 void
 hymt_host_watch(hymt_host_t *host)
 {
@@ -320,6 +327,9 @@ hymt_host_fail(hymt_host_t *host, const char *reason)
 
     host->state = HYMT_HOST_FAILED;
     hymt_host_reason(host, reason);
+
+    atomic_store_explicit(&host->lost, host->load_ns != 0,
+                          memory_order_release);
 
     hymt_host_say(host, HYMT_LOG_ERROR, "%s", reason);
     hymt_host_publish(host);

@@ -82,6 +82,12 @@ hymt_status_t hymt_host_start(const hymt_host_params_t *params,
 void hymt_host_stop(hymt_host_t *host);
 
 /*
+ * Whether it has failed after it had been READY, and so for good: by its own
+ * word, where the exchange's is only what its memory says.
+ */
+bool hymt_host_lost(const hymt_host_t *host);
+
+/*
  * The next line of the log into buf (terminated): HYMT_OK, or HYMT_AGAIN.  A
  * full log drops its oldest lines and says how many.
  */

@@ -83,6 +83,7 @@ struct hymt_host_s {
     char                 *strings;         /* that params points to */
     pthread_t             thread;
     _Atomic uint32_t      stop;
+    _Atomic uint32_t      lost;            /* FAILED, once it had been READY */
 
     hymt_server_t        *server;
     hymt_engine_t        *engine;          /* NULL: could not be started */

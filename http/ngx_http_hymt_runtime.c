@@ -789,7 +789,8 @@ ngx_http_hymt_host_changed(ngx_http_hymt_runtime_t *rt,
         rt->conf->roster->ready = ngx_http_hymt_now();
     }
 
-    if (info->state != HYMT_HOST_FAILED || info->load_ns == 0
+    if (rt->hosts[model->index] == NULL
+        || !hymt_host_lost(rt->hosts[model->index])
         || rt->recycle || ngx_process != NGX_PROCESS_WORKER)
     {
         return;
