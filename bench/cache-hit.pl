@@ -111,6 +111,7 @@ for my $case (@cases) {
 }
 
 $s->stop();
+$s->{finished} = 1;
 
 exit($o{limit} && $worst > $o{limit} ? 1 : 0);
 
