@@ -3,6 +3,7 @@
  *
  *     backend_cuda.c   the table: create, destroy, slots, figures
  *     device_cuda.c    the device: found, checked, opened; errors
+ *     memory_cuda.c    sizes, memory, tables
  *     weights_cuda.c   weights: where they lie, and their way there
  *     forward_cuda.c   one step as a row of kernels; graphs of it
  *     step_cuda.c      a batch becomes metadata; launch and collect
@@ -244,6 +245,19 @@ void *hymt_cuda_take(hymt_cuda_arena_t *a, uint64_t count, uint64_t size);
 
 hymt_status_t hymt_cuda_map(hymt_cuda_arena_t *a, const char *what,
     hymt_error_t *err);
+
+
+/* ---- memory_cuda.c ---- */
+
+/* What follows from parameters and model. */
+void hymt_cuda_sizes(hymt_backend_t *b);
+
+/* All memory, the device's and pinned, if it fits; zeros are on their way. */
+hymt_status_t hymt_cuda_memories(hymt_backend_t *b,
+    const hymt_model_t *model, hymt_error_t *err);
+
+/* Cosines, sines, and the list of all rows. */
+hymt_status_t hymt_cuda_tables(hymt_backend_t *b, hymt_error_t *err);
 
 
 /* ---- weights_cuda.c ---- */
