@@ -597,7 +597,10 @@ sub memory {
 # ---- pings ----
 
 {
-    my $busy = $s->open($s->http_json('/one', ask($document)));
+    # work for well over the time of a ping, no line of it like another
+
+    my $work = join "\n", map { "$_. $sentences[$_ % @sentences]" } 1 .. 60;
+    my $busy = $s->open($s->http_json('/one', ask($work)));
 
     sleep(0.1);
 
@@ -615,7 +618,7 @@ sub memory {
     is(streamed($res), $want, 'pings: then the text');
     is($s->read_response($busy)->{status}, 200, 'pings: the other one');
 
-    $busy = $s->open($s->http_json('/one', ask($document)));
+    $busy = $s->open($s->http_json('/one', ask($work)));
     sleep(0.1);
     $res = $s->json('/quiet', stream($sentences[0]));
     unlike($res->{body}, qr/^:/m, 'hymt_ping 0: none');
