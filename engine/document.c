@@ -8,7 +8,7 @@
 #include <string.h>
 
 
-/* a token taken out may leave another one behind: "<|e<|eos|>os|>" */
+/* what is taken out may leave something behind: "<|e<|eos|>os|>" */
 #define HYMT_GUARD_ROUNDS  4
 
 
@@ -186,8 +186,8 @@ hymt_document_result(hymt_document_t *doc, uint32_t id, const char *text,
     size_t len, bool cut)
 {
     char          *clean;
-    bool           stripped, again;
-    size_t         n;
+    bool           stripped, held, again;
+    size_t         n, whole;
     uint32_t       round;
     hymt_work_t   *work;
 
@@ -204,15 +204,30 @@ hymt_document_result(hymt_document_t *doc, uint32_t id, const char *text,
     clean = len < UINT32_MAX / 8 ? malloc(len * 3 + 1) : NULL;
 
     if (clean == NULL) {
-        hymt_document_keep(doc, work);
+        doc->no_memory = true;
         return;
     }
 
-    n = hymt_guard(doc, work, text, len, clean, &stripped);
-    again = stripped;
+    stripped = false;
+    held = false;
+    again = true;
+    n = len;
 
-    for (round = 1; again && round < HYMT_GUARD_ROUNDS; round++) {
-        n = hymt_guard(doc, work, clean, n, clean, &again);
+    for (round = 0; again && round < HYMT_GUARD_ROUNDS; round++) {
+        n = hymt_guard(doc, work, round == 0 ? text : clean, n, clean, &again);
+
+        if (work->atom == NULL) {
+            whole = n;
+            n = hymt_guard_placeholders(doc, clean, n);
+            held |= n != whole;
+            again |= n != whole;
+        }
+
+        stripped |= again;
+    }
+
+    if (held && !hymt_has_letter(clean, n)) {
+        n = 0;
     }
 
     doc->stats.stripped += stripped;
@@ -227,7 +242,10 @@ hymt_document_result(hymt_document_t *doc, uint32_t id, const char *text,
 }
 
 
-/* no answer, or one of no use: once more, then the source stays */
+/*
+ * No answer, or one of no use: once more, then the source stays.  Of such an
+ * answer nothing has been sent: see document_stream.c.
+ */
 static void
 hymt_document_empty(hymt_document_t *doc, hymt_work_t *work)
 {

@@ -34,11 +34,12 @@
  * runs between them go one by one; tags at both ends of a unit are never sent.
  *
  * An answer is cleaned of control-token text the unit does not hold itself, of
- * <target></target>, control characters, white space at its ends.  An empty
- * one, or one with a placeholder from nowhere, is asked for once more (attempt
- * 1); then the unit stays in the source's words.  In HTML and XML & < > of an
- * answer are written as references, U+00A0 as &nbsp; where the source does so,
- * and an answer that equals what was sent leaves the source's bytes.
+ * <target></target>, control characters, white space at its ends, and, to a
+ * unit without placeholders, of placeholders.  An empty one, or where those
+ * leave no letter, is asked for once more (attempt 1); then the unit stays in
+ * the source's words.  In HTML and XML & < > of an answer are written as
+ * references, U+00A0 as &nbsp; where the source does so, and an answer that
+ * equals what was sent leaves the source's bytes.
  *
  * Memory is malloc'ed and proportional to the text.  Thread: one at a time; a
  * document may move between threads.
@@ -123,7 +124,8 @@ typedef struct {
     uint32_t  fallbacks;       /* units cut at tags or placeholders */
     uint32_t  refused;         /* answers with other elements: see
                                   markup_judge.h */
-    uint32_t  stripped;        /* answers that held control-token text */
+    uint32_t  stripped;        /* answers with control-token text, or with
+                                  placeholders from nowhere */
 } hymt_document_stats_t;
 
 
@@ -181,9 +183,18 @@ const hymt_document_stats_t *hymt_document_stats(const hymt_document_t *doc);
 
 /*
  * True where everything but what surrounds it (what ready() gives before the
- * result, and after it) is one plain unit: its tokens may be streamed as is.
+ * result, and after it) is one plain unit: its tokens may be streamed, as far
+ * as final() says.
  */
 bool hymt_document_plain(const hymt_document_t *doc);
+
+/*
+ * What of text [len], a plain unit's answer so far, can be sent: text[from,
+ * result) is in the output as it is, whatever follows.  from: where the last
+ * part ended; at first the white space at the beginning, hymt_blank_before().
+ * Nothing of an answer that might be refused is final.
+ */
+size_t hymt_document_final(const char *text, size_t len, size_t from);
 
 
 #endif /* HYMT_DOCUMENT_H */

@@ -5,6 +5,11 @@
  * Control tokens as text: "<｜hy_User｜>", "｜hy_place▁holder▁no▁2｜", "<|eos|>",
  * "<|extra_0|>", also with the half-width and the paired bar (U+FFE8, U+FF60),
  * and cut off at the end.  What the unit itself says is left alone.
+ *
+ * The beginning of an answer may have been sent when the rest comes: so nothing
+ * here changes what stands before the first character that something to take
+ * out can begin with, and document_stream.c, which knows these characters, must
+ * hear of every new rule.
  */
 
 #include "document_private.h"
@@ -24,6 +29,9 @@ static size_t hymt_guard_copy(const hymt_work_t *work, const char *text,
     size_t *at, size_t len, char *out);
 static size_t hymt_guard_lines(char *out, size_t n, bool lines, int tgt);
 static size_t hymt_guard_wrapper(const hymt_work_t *work, char *out, size_t n);
+static size_t hymt_guard_trim(char *out, size_t n);
+static bool hymt_guard_strict(const char *text, size_t at, size_t len,
+    bool tags, size_t *n);
 static bool hymt_guard_own(const hymt_work_t *work, const char *s, size_t len);
 
 
@@ -31,7 +39,7 @@ size_t
 hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
     const char *text, size_t len, char *out, bool *stripped)
 {
-    size_t  i, n, blank, token;
+    size_t  i, n, token;
 
     *stripped = false;
     n = 0;
@@ -54,6 +62,77 @@ hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
 
     n = hymt_guard_lines(out, n, hymt_work_lines(work), doc->params.tgt);
     n = hymt_guard_wrapper(work, out, n);
+
+    return hymt_guard_trim(out, n);
+}
+
+
+/*
+ * Where what one leaves behind is another one, "{{a}b}", all their first
+ * characters go, but for those a blank behind makes signs: no text is worth
+ * more rounds.
+ */
+size_t
+hymt_guard_placeholders(const hymt_document_t *doc, char *text, size_t len)
+{
+    bool    tags, again;
+    size_t  i, n, k;
+
+    tags = doc->params.format == HYMT_FORMAT_TEXT;
+    n = 0;
+
+    for (i = 0; i < len; /* void */ ) {
+
+        if (!hymt_guard_strict(text, i, len, tags, &k)) {
+            text[n++] = text[i++];
+            continue;
+        }
+
+        i += k;
+
+        while (i < len && text[i] == ' ' && (n == 0 || text[n - 1] == ' ')) {
+            i++;
+        }
+    }
+
+    len = hymt_guard_trim(text, n);
+    again = false;
+
+    for (i = 0; i < len && !again; i++) {
+        again = hymt_guard_strict(text, i, len, tags, &k);
+    }
+
+    if (!again) {
+        return len;
+    }
+
+    n = 0;
+
+    for (i = 0; i < len; i++) {
+        if (text[i] != '{'
+            && ((text[i] != '%' && text[i] != '<')
+                || (i + 1 < len && text[i + 1] == ' ')))
+        {
+            text[n++] = text[i];
+        }
+    }
+
+    return hymt_guard_trim(text, n);
+}
+
+
+static bool
+hymt_guard_strict(const char *text, size_t at, size_t len, bool tags,
+    size_t *n)
+{
+    return hymt_placeholder(text, at, len, tags, n) == HYMT_PLACEHOLDER_STRICT;
+}
+
+
+static size_t
+hymt_guard_trim(char *out, size_t n)
+{
+    size_t  blank;
 
     n -= hymt_blank_after(out, n);
     blank = hymt_blank_before(out, n);
@@ -193,7 +272,7 @@ hymt_guard_copy(const hymt_work_t *work, const char *text, size_t *at,
         return 3;
     }
 
-    if ((c >= 0x0a && c <= 0x0d) || c == 0x85 || c == 0x2028 || c == 0x2029) {
+    if (hymt_line_end_char(c)) {
 
         if (c == '\r' && *at < len && text[*at] == '\n') {
             (*at)++;

@@ -11,6 +11,7 @@
  *     document_unit.c    from atoms to units and parts
  *     document_answer.c  from a translation to bytes, or to further parts
  *     document_guard.c   what a model lets slip is taken out
+ *     document_stream.c  what of an answer in the making is final
  */
 
 #ifndef HYMT_DOCUMENT_PRIVATE_H
@@ -178,6 +179,13 @@ void hymt_document_keep(hymt_document_t *doc, hymt_work_t *work);
  */
 size_t hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
     const char *text, size_t len, char *out, bool *stripped);
+
+/*
+ * Takes the placeholders out of text [len], an answer to a unit that has none.
+ * Returns the bytes left, without white space at both ends.
+ */
+size_t hymt_guard_placeholders(const hymt_document_t *doc, char *text,
+    size_t len);
 
 /* whether a unit's line ends count */
 bool hymt_work_lines(const hymt_work_t *work);

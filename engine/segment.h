@@ -71,6 +71,12 @@ size_t hymt_line(const char *text, size_t len, size_t *eol);
  */
 size_t hymt_line_marker(const char *line, size_t len);
 
+/* what ends a line, CR of CRLF included */
+bool hymt_line_end_char(int32_t c);
+
+/* white space, line ends too, and what is not seen: BOM, zero-width space */
+bool hymt_blank_char(int32_t c);
+
 /* bytes of white space (incl. U+00A0, U+3000) at the beginning, at the end */
 size_t hymt_blank_before(const char *text, size_t len);
 size_t hymt_blank_after(const char *text, size_t len);

@@ -14,7 +14,6 @@
 
 
 static size_t hymt_line_end(const char *p, size_t len);
-static bool hymt_blank_char(int32_t c);
 static size_t hymt_marker(const char *p, size_t len);
 static size_t hymt_marker_number(const char *p, size_t len);
 static size_t hymt_marker_sign(const char *p, size_t len);
@@ -69,8 +68,14 @@ hymt_line_end(const char *p, size_t len)
 }
 
 
-/* white space, and what is not seen: BOM, zero-width space */
-static bool
+bool
+hymt_line_end_char(int32_t c)
+{
+    return (c >= 0x0a && c <= 0x0d) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
+
+bool
 hymt_blank_char(int32_t c)
 {
     return c == ' ' || (c >= 0x09 && c <= 0x0d) || c == 0x85 || c == 0xa0

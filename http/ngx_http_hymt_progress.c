@@ -9,23 +9,20 @@
  *
  * A document of several units, or with tags, gives out what is final as units
  * come back.  One that is a single plain unit is sent while the model writes
- * it: up to what the document might still change or refuse, which waits for
- * the result.  A chat is sent as it is, up to what may become a stop string.
+ * it: up to what the document might still change, which waits for the result.
+ * It refuses no answer of which a part may have been sent.  A chat is sent as
+ * it is, up to what may become a stop string.
  */
 
 
 #include "ngx_http_hymt.h"
-#include "utf8.h"
+#include "segment.h"
 
 
 static void ngx_http_hymt_send_head(ngx_http_hymt_item_t *item);
 static ngx_uint_t ngx_http_hymt_growing(ngx_http_hymt_item_t *item);
 static size_t ngx_http_hymt_chat_part(ngx_http_hymt_call_t *call,
     const char *text, size_t from, size_t len);
-static size_t ngx_http_hymt_plain_part(const char *text, size_t from,
-    size_t len, ngx_uint_t first);
-static ngx_uint_t ngx_http_hymt_waits(int32_t c, int32_t next);
-static ngx_uint_t ngx_http_hymt_blank(int32_t c);
 static size_t ngx_http_hymt_lead(ngx_http_hymt_item_t *item, const char *text,
     size_t len);
 
@@ -59,8 +56,7 @@ ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job)
         return;
     }
 
-    to = item->doc ? ngx_http_hymt_plain_part(text, from, len,
-                                              item->sent == 0)
+    to = item->doc ? hymt_document_final(text, len, from)
                    : ngx_http_hymt_chat_part(call, text, from, len);
 
     if (to > from) {
@@ -130,91 +126,11 @@ ngx_http_hymt_chat_part(ngx_http_hymt_call_t *call, const char *text,
 }
 
 
-/*
- * Up to the first character from which on the document may have its own mind:
- * control tokens and tags to strip, placeholders the source does not have, line
- * ends, blanks at the end.
- */
-static size_t
-ngx_http_hymt_plain_part(const char *text, size_t from, size_t len,
-    ngx_uint_t first)
-{
-    size_t   at, to;
-    int32_t  c;
-
-    at = from;
-    to = from;
-
-    while (at < len) {
-        c = hymt_utf8_next_char(text, &at, len);
-
-        if (ngx_http_hymt_blank(c)) {
-
-            /* whether one at the beginning stays is hard to tell */
-
-            if (first && to == from) {
-                break;
-            }
-
-            continue;
-        }
-
-        if (ngx_http_hymt_waits(c, hymt_utf8_char_at(text, at, len))) {
-            break;
-        }
-
-        to = at;
-    }
-
-    return to;
-}
-
-
-/* next is -1 where it is not known yet */
-static ngx_uint_t
-ngx_http_hymt_waits(int32_t c, int32_t next)
-{
-    switch (c) {
-
-    case '<':
-    case '%':
-        return next != ' ';
-
-    case '$':
-    case '#':
-        return next == '{' || next == -1;
-
-    case '{':
-    case 0xff5c:
-    case 0xff60:
-    case 0xffe8:
-    case 0x2028:
-    case 0x2029:
-        return 1;
-    }
-
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c & 0xfffe) == 0xfffe;
-}
-
-
-static ngx_uint_t
-ngx_http_hymt_blank(int32_t c)
-{
-    return c == ' ' || c == '\t' || c == 0xa0 || c == 0x1680
-           || (c >= 0x2000 && c <= 0x200b) || c == 0x202f || c == 0x205f
-           || c == 0x3000 || c == 0xfeff;
-}
-
-
 /* Blanks at the beginning that a document takes away. */
 static size_t
 ngx_http_hymt_lead(ngx_http_hymt_item_t *item, const char *text, size_t len)
 {
-    size_t  n;
-
-    for (n = 0; item->doc && n < len && text[n] == ' '; n++) { /* void */ }
-
-    return n;
+    return item->doc ? hymt_blank_before(text, len) : 0;
 }
 
 
@@ -276,8 +192,13 @@ ngx_http_hymt_sent_is_right(ngx_http_hymt_item_t *item, const char *raw,
         return body <= item->chat_len;
     }
 
-    return hymt_document_ready(item->doc, 0, &text, &n) == HYMT_OK
-           && n >= item->sent
+    /* without memory the call ends with that */
+
+    if (hymt_document_ready(item->doc, 0, &text, &n) != HYMT_OK) {
+        return 1;
+    }
+
+    return n >= item->sent
            && memcmp(text + item->head, raw + lead, body) == 0;
 }
 

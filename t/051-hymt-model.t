@@ -234,6 +234,8 @@ my $zh;
     is($status, 0, 'bench: status') or diag($err);
     like($out, qr/^ready in [\d.]+ s; en to zh$/m, 'bench: what it does');
     like($out, qr/^prefill: \d+ tokens a second/m, 'bench: prefill');
+    like($out, qr/^prefix cache: prompts of \d+ tokens: /m,
+         'bench: a prompt that fits a small context is known again');
     like($out, qr/^ +1( +[\d.]+){7}\n +3( +[\d.]+){7}\n\z/m,
          'bench: a line for each');
 }

@@ -267,7 +267,8 @@ for my $format (qw(html xml)) {
        "$format: the same");
 }
 
-# wild texts: whatever the model writes; as many at once as are done in time
+# wild texts: whatever the model writes; as many at once as are done in time.
+# That of seed 74 has a placeholder at its end that the source does not have.
 
 sub in_turns {
     my @raw = @_;
@@ -278,10 +279,10 @@ sub in_turns {
     return @responses;
 }
 
-my $n = $ENV{HYMT_LONG} ? 600 : 60;
+my @seeds = $ENV{HYMT_LONG} ? 1 .. 600 : (1 .. 59, 74);
 my (@wild_plain, @wild_streams);
 
-for my $seed (1 .. $n) {
+for my $seed (@seeds) {
     my %wild = (temperature => 1 + $seed % 4, seed => $seed, max_tokens => 60,
                 tgt_lang => $seed % 2 ? 'zh' : 'de');
 
@@ -295,7 +296,7 @@ for my $seed (1 .. $n) {
 
 is_deeply([map { streamed($_) } @wild_streams],
           [map { $_->{json}{translation} } @wild_plain],
-          "$n wild texts: the same");
+          @seeds . ' wild texts: the same');
 
 
 # ---- in time ----

@@ -7,6 +7,7 @@
 #define HYMT_DOCUMENT_FIXTURE_H
 
 #include "document.h"
+#include "segment.h"
 #include "tap.h"
 
 
@@ -129,6 +130,74 @@ translate(const char *text, size_t len, const hymt_document_params_t *p,
     hymt_document_free(doc);
 
     return out;
+}
+
+
+/*
+ * One plain unit's answer as it comes, a byte after the other: what would have
+ * been sent, malloc'ed, with *n_sent; it is in front of the output, *out and
+ * *out_len, or *out is NULL.
+ */
+__attribute__((unused))
+static char *
+stream(const char *text, const hymt_document_params_t *p, const char *answer,
+    size_t len, size_t *n_sent, char **out, size_t *out_len)
+{
+    char             *copy, *sent;
+    size_t            i, n, head, from, to;
+    const char       *s;
+    hymt_unit_t       unit;
+    hymt_error_t      e;
+    hymt_document_t  *doc;
+
+    *out = NULL;
+    *n_sent = 0;
+
+    if (hymt_document_create(text, strlen(text), p, &doc, &e) != HYMT_OK
+        || !hymt_document_plain(doc)
+        || hymt_document_ready(doc, 0, &s, &head) != HYMT_OK)
+    {
+        printf("Bail out! not one plain unit\n");
+        exit(1);
+    }
+
+    sent = malloc(len + 1);
+
+    for (i = 1; i <= len; i++) {
+
+        if (i < len && (answer[i] & 0xc0) == 0x80) {
+            continue;
+        }
+
+        copy = malloc(i);
+        memcpy(copy, answer, i);
+        from = hymt_blank_before(copy, i) + *n_sent;
+
+        if (from < i) {
+            to = hymt_document_final(copy, i, from);
+            memcpy(sent + *n_sent, copy + from, to - from);
+            *n_sent += to - from;
+        }
+
+        free(copy);
+    }
+
+    while (hymt_document_next(doc, &unit) == HYMT_OK) {
+        hymt_document_result(doc, unit.id, answer, len, false);
+    }
+
+    if (hymt_document_output(doc, &s, &n) == HYMT_OK
+        && (*n_sent == 0 || (n >= head + *n_sent
+                             && memcmp(s + head, sent, *n_sent) == 0)))
+    {
+        *out = strndup(s, n);
+        *out_len = n;
+    }
+
+    hymt_document_free(doc);
+    sent[*n_sent] = '\0';
+
+    return sent;
 }
 
 

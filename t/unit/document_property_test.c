@@ -2,7 +2,8 @@
  * document_property_test.c - thousands of random texts, pages and documents
  * through translators of every kind: no tag and no placeholder is lost, comes
  * twice or new, whatever a model says; nor does another parser than ours find
- * other elements behind than before.
+ * other elements behind than before; nor changes what was sent of an answer
+ * when the rest of it comes.
  */
 
 #include "document_fixture.h"
@@ -494,6 +495,84 @@ run(const char *name, hymt_format_t format, bool soup, translator_pt translator,
 }
 
 
+/* answers of all that the guards know, in pieces */
+static uint32_t
+streamed(uint32_t seed, size_t *all)
+{
+    char                    *sent, *out;
+    bool                     good;
+    buf_t                    b;
+    size_t                   n_sent, n, i, k;
+    uint32_t                 left;
+    const char              *text;
+    hymt_document_params_t   p;
+    static const char       *texts[] = {
+        "Hello world", "- Hello world.\n", "50 % of it, $5, #1",
+        "a < b or <|eos|> it", "\xef\xbd\x9c it",
+    };
+    static const char       *bits[] = {
+        "<", ">", "|", "<|", "|>", "<|eos|>", "\xef\xbd\x9chy_User\xef\xbd\x9c",
+        "\xef\xbd\x9c", "hy_", "</target>", "<source>", "<s1>", "<b>", "</b>",
+        "%", "%", "s", "d", "%s", "(", ")", "{", "}", "{", "}", "{x}", "{{",
+        "}}",
+        "$", "#", "${", ",", ", date", "5", "50", "-", "/", "\n", "\r\n", " ",
+        " ", "  ", "\t", "\x01", "\x7f", "\xc2\x85", "\xc2\xa0", "\xe2\x80\xa8",
+        "\xe3\x80\x80", "\xef\xbb\xbf", "\xef\xbf\xbf", "\xe4\xbd\xa0", "a",
+        "b", "word ", "word ", ".", "https://", "www.a.b/", "me@x.org",
+    };
+
+    state = seed;
+    b.len = 0;
+    b.text[0] = '\0';
+    text = texts[rnd(hymt_nelts(texts))];
+
+    p = params(HYMT_FORMAT_TEXT, "en", rnd(2) ? "zh" : "de");
+    p.tags_by_model = rnd(2);
+
+    for (left = 1 + rnd(rnd(4) == 0 ? 40 : 10); left > 0; left--) {
+        put(&b, bits[rnd(hymt_nelts(bits))]);
+    }
+
+    sent = stream(text, &p, b.text, b.len, &n_sent, &out, &n);
+    good = out != NULL;
+    *all += n_sent;
+
+    for (i = 0; good && i < n; i++) {
+        good = hymt_placeholder(out, i, n, true, &k) != HYMT_PLACEHOLDER_STRICT
+               || strstr(text, "<|eos|>") != NULL;
+    }
+
+    if (!good) {
+        ok(false, "streams, seed %u", seed);
+        printf("# answer \"%s\"\n# sent   \"%s\"\n# output \"%s\"\n", b.text,
+               sent, out != NULL ? out : "(it changed)");
+    }
+
+    free(sent);
+    free(out);
+
+    return !good;
+}
+
+
+static void
+run_streams(uint32_t n)
+{
+    size_t    all;
+    uint32_t  seed, bad;
+
+    all = 0;
+    bad = 0;
+
+    for (seed = 1; seed <= n && bad < 3; seed++) {
+        bad += streamed(seed, &all);
+    }
+
+    ok(bad == 0, "streams: %u times", n);
+    ok(all > n, "streams: %zu bytes were sent before the end", all);
+}
+
+
 int
 main(void)
 {
@@ -516,6 +595,8 @@ main(void)
     run("soup, hostile", HYMT_FORMAT_HTML, true, hostile, n);
     run("soup as xml, hostile", HYMT_FORMAT_XML, true, hostile, n);
     run("soup as text, identity", HYMT_FORMAT_TEXT, true, identity, n);
+
+    run_streams(20 * n);
 
     ok(judged >= 3 * n, "%u outputs were read by another parser", judged);
 

@@ -111,9 +111,20 @@ test_placeholders(void)
            "Hi {name}, you.|Hi|you.|", "lost: cut at");
     is_out("Hi {name}.", &p, constant, "{name} {name}", "Hi {name}.", NULL,
            "doubled");
-    is_out("Plain text", &p, constant, "a %s b", "Plain text", NULL,
-           "new: the source stays");
-    is_int(trace.stats.retries, 1, "after a second try");
+    is_out("Plain text", &p, constant, "a %s b", "a b", "Plain text|",
+           "new: taken out");
+    is_int(trace.stats.stripped, 1, "is counted");
+    is_int(trace.stats.retries, 0, "there is no second try");
+    is_out("Plain text", &p, constant, " {a}{b} x<br> {c}", "x", NULL,
+           "new: at the ends, several");
+    is_out("Plain text", &p, constant, "x %%<b>s {{a}b} 50 % y",
+           "x s b} 50 % y", NULL, "new: where one leaves another behind");
+    is_out("Plain text", &p, constant, "x <|{a}eos|>%<|eos|>s y", "x  y", NULL,
+           "new: and control tokens, each of the other");
+    is_out("Plain text", &p, constant, "{a} %s", "Plain text",
+           "Plain text|Plain text|", "new: nothing else");
+    is_out("Hi.\nPlain text", &p, constant, "a {b}", "a\na", "Hi.|Plain text|",
+           "new: in one of several units");
     is_out("See <x id=\"1\"/> and <x id=\"12\"></x> there", &p, constant,
            "<x id=\"12\"></x> da <x id=\"1\"/>",
            "<x id=\"12\"></x> da <x id=\"1\"/>", NULL, "tags in text");
@@ -152,6 +163,65 @@ test_guard(void)
            "Hi there|Hi there|", "empty: once more, then the source");
     is_out("Hi", &p, constant, "a\x01\xff" "b", "a\xef\xbf\xbd" "b", NULL,
            "control characters, broken UTF-8");
+}
+
+
+static void
+is_stream(const char *text, const char *tgt, const char *answer,
+    const char *want_sent, const char *want, const char *name)
+{
+    char                    *sent, *out;
+    size_t                   n_sent, n;
+    hymt_document_params_t   p;
+
+    p = params(HYMT_FORMAT_TEXT, "en", tgt);
+
+    sent = stream(text, &p, answer, strlen(answer), &n_sent, &out, &n);
+    is_str(sent, want_sent, "%s: sent", name);
+    is_str(out != NULL ? out : "(it changed)", want, "%s: the output", name);
+
+    free(sent);
+    free(out);
+}
+
+
+/* each guard, when a part was sent */
+static void
+test_stream(void)
+{
+    is_stream("Hi", "de", " \n Hallo, du. ", "Hallo, du.", "Hallo, du.",
+              "white space");
+    is_stream("- Hi\n", "de", "Hallo, du", "Hallo, du", "- Hallo, du\n",
+              "what stands around");
+    is_stream("Hi", "de", "Hallo <|eos|>, du", "Hallo", "Hallo , du",
+              "a control token");
+    is_stream("Hi", "de", "Hallo ｜hy_User｜ du", "Hallo", "Hallo  du",
+              "without angle brackets");
+    is_stream("Hi", "de", "Hallo</target>", "Hallo", "Hallo", "a wrapper");
+    is_stream("Hi", "de", "Hallo \n du", "Hallo", "Hallo du", "a line end");
+    is_stream("Hi", "zh", "你好 \n 你", "你好", "你好你", "a line end, none");
+    is_stream("Hi", "de", "Hallo\x01 du", "Hallo", "Hallo du",
+              "a control character");
+    is_stream("Hi", "de", "Hallo %s du", "Hallo", "Hallo du", "a format");
+    is_stream("Hi", "de", "Hallo {name}, du", "Hallo", "Hallo , du", "braces");
+    is_stream("Hi", "de", "Ja ${x}#{y}", "Ja", "Ja", "a template");
+    is_stream("Hi", "de", "Ja <b>du</b>", "Ja", "Ja du", "tags");
+    is_stream("Hi", "de", "Ja {{a}{{b}z}", "Ja", "Ja z}", "one in another");
+    is_stream("Hi", "de", "%s Hallo", "", "Hallo", "at the beginning");
+    is_stream("Hi", "de", "%s", "", "Hi", "nothing else");
+    is_stream("Hi", "de", "\"1, {x}.", "", "Hi", "nothing else with letters");
+    is_stream("Hi", "de", "\"1, a {x}.", "\"1, a", "\"1, a .",
+              "something with letters");
+    is_stream("Hi", "de", "12.", "", "12.", "no letters");
+    is_stream("Hi", "de", "Nur 50 % von 5 < 6 $5 #1.",
+              "Nur 50 % von 5 < 6 $5 #1.", "Nur 50 % von 5 < 6 $5 #1.",
+              "signs");
+    is_stream("Hi", "zh", "你 % \ns", "你", "你", "signs that join");
+    is_stream("Hi", "zh", "你 % \xe2\x80\xa8" "s", "你", "你",
+              "signs that join over another line end");
+    is_stream("Hi", "de", "$\x01{x} y", "", "y", "signs that join at once");
+    is_stream("Hi", "de", "Hi", "Hi", "Hi", "the source");
+    is_stream("Hi", "de", "Hallo {nam", "Hallo", "Hallo {nam", "cut off");
 }
 
 
@@ -423,6 +493,7 @@ main(void)
     test_text();
     test_placeholders();
     test_guard();
+    test_stream();
     test_html();
     test_tags();
     test_xml();
