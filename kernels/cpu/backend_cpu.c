@@ -4,6 +4,7 @@
  */
 
 #include "backend.h"
+#include "batch_check.h"
 #include "cpu.h"
 
 #include <inttypes.h>
@@ -19,8 +20,6 @@
 
 static hymt_status_t hymt_cpu_create(const hymt_backend_params_t *params,
     const hymt_model_t *model, hymt_backend_t **out, hymt_error_t *err);
-static hymt_status_t hymt_cpu_check(const hymt_backend_params_t *p,
-    const hymt_config_t *c, hymt_error_t *err);
 static hymt_status_t hymt_cpu_build(hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
 static hymt_status_t hymt_cpu_fits(const hymt_backend_t *b,
@@ -70,7 +69,9 @@ hymt_cpu_create(const hymt_backend_params_t *params, const hymt_model_t *model,
     hymt_status_t    rc;
     hymt_backend_t  *b;
 
-    if (hymt_cpu_check(params, &model->config, err) != HYMT_OK) {
+    if (hymt_backend_params_check("cpu", params, &model->config, err)
+        != HYMT_OK)
+    {
         return HYMT_ERROR;
     }
 
@@ -90,28 +91,6 @@ hymt_cpu_create(const hymt_backend_params_t *params, const hymt_model_t *model,
     }
 
     *out = b;
-
-    return HYMT_OK;
-}
-
-
-static hymt_status_t
-hymt_cpu_check(const hymt_backend_params_t *p, const hymt_config_t *c,
-    hymt_error_t *err)
-{
-    if (p->max_batch == 0 || p->max_rows == 0 || p->n_blocks == 0
-        || p->context == 0)
-    {
-        return hymt_fail(err, "cpu backend: max_batch %u, max_rows %u,"
-                         " context %u, n_blocks %u: none may be 0",
-                         p->max_batch, p->max_rows, p->context, p->n_blocks);
-    }
-
-    if (p->context > c->max_position) {
-        return hymt_fail(err, "context: %u is more than the model's"
-                         " max_position_embeddings, %u", p->context,
-                         c->max_position);
-    }
 
     return HYMT_OK;
 }
@@ -364,14 +343,13 @@ hymt_cpu_plan(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
 {
     uint32_t  i;
 
+    if (hymt_batch_check(batch, &b->params, &b->config, err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
     b->n_rows = 0;
     b->n_tiles = 0;
     b->n_wanted = 0;
-
-    if (batch->n_seqs > b->params.max_batch) {
-        return hymt_fail(err, "batch: %u sequences, at most %u are possible",
-                         batch->n_seqs, b->params.max_batch);
-    }
 
     for (i = 0; i < batch->n_seqs; i++) {
         b->sampled[i] = HYMT_TOKEN_NONE;
@@ -379,11 +357,6 @@ hymt_cpu_plan(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
         if (hymt_cpu_plan_seq(b, batch, i, err) != HYMT_OK) {
             return HYMT_ERROR;
         }
-    }
-
-    if (b->n_rows != batch->n_rows) {
-        return hymt_fail(err, "batch: n_rows is %u, its sequences have %u",
-                         batch->n_rows, b->n_rows);
     }
 
     return HYMT_OK;
@@ -395,30 +368,10 @@ hymt_cpu_plan_seq(hymt_backend_t *b, const hymt_batch_t *batch, uint32_t i,
     hymt_error_t *err)
 {
     bool                     last;
-    uint32_t                 j, n, token;
+    uint32_t                 j, token;
     const hymt_batch_seq_t  *s;
 
     s = &batch->seqs[i];
-
-    if (s->slot >= b->params.max_batch || s->n_rows == 0
-        || s->n_rows > b->params.max_rows - b->n_rows
-        || s->pos >= b->params.context
-        || s->n_rows > b->params.context - s->pos
-        || (s->tokens == NULL && s->n_rows != 1))
-    {
-        return hymt_fail(err, "batch: sequence %u: slot %u, %u rows at"
-                         " position %u are out of range", i, s->slot,
-                         s->n_rows, s->pos);
-    }
-
-    n = hymt_ceil_div(s->pos + s->n_rows, HYMT_KV_BLOCK);
-
-    for (j = 0; j < n; j++) {
-        if (s->blocks[j] >= b->params.n_blocks) {
-            return hymt_fail(err, "batch: sequence %u: KV block %u of %u", i,
-                             s->blocks[j], b->params.n_blocks);
-        }
-    }
 
     for (j = 0; j < s->n_rows; j += HYMT_TILE_ROWS) {
         b->tiles[b->n_tiles].row = b->n_rows + j;
@@ -430,10 +383,9 @@ hymt_cpu_plan_seq(hymt_backend_t *b, const hymt_batch_t *batch, uint32_t i,
         token = s->tokens != NULL ? s->tokens[j] : b->slots[s->slot].last;
         last = j == s->n_rows - 1;
 
-        if (token >= b->config.vocab) {
-            return hymt_fail(err, "batch: sequence %u: token %" PRIu32
-                             " is not in the vocabulary of %u", i, token,
-                             b->config.vocab);
+        if (token == HYMT_TOKEN_NONE) {
+            return hymt_fail(err, "batch: sequence %u goes on without a token:"
+                             " slot %u has sampled none", i, s->slot);
         }
 
         if ((s->sample && last) || batch->logits != NULL) {

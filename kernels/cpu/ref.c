@@ -8,6 +8,7 @@
  */
 
 #include "backend.h"
+#include "batch_check.h"
 #include "kernels.h"
 #include "sampler.h"
 
@@ -430,36 +431,23 @@ static hymt_status_t
 hymt_ref_check(hymt_backend_t *b, const hymt_batch_t *batch,
     hymt_error_t *err)
 {
-    uint32_t                 i, j, token;
+    uint32_t                 i;
     const hymt_batch_seq_t  *s;
 
-    if (b->launched || batch->n_seqs > b->params.max_batch) {
-        return hymt_fail(err, "ref backend: %u sequences, or a step in flight",
-                         batch->n_seqs);
+    if (b->launched) {
+        return hymt_fail(err, "ref backend: a step is in flight, depth is 1");
+    }
+
+    if (hymt_batch_check(batch, &b->params, &b->config, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
     for (i = 0; i < batch->n_seqs; i++) {
         s = &batch->seqs[i];
 
-        if (s->slot >= b->params.max_batch || s->n_rows == 0
-            || s->pos >= b->params.context
-            || s->n_rows > b->params.context - s->pos
-            || (s->tokens == NULL && s->n_rows != 1))
-        {
-            return hymt_fail(err, "ref backend: sequence %u is out of range",
-                             i);
-        }
-
-        for (j = 0; j < s->n_rows; j++) {
-            token = s->tokens != NULL ? s->tokens[j] : b->slots[s->slot].last;
-
-            if (token >= b->config.vocab
-                || s->blocks[(s->pos + j) / HYMT_KV_BLOCK]
-                   >= b->params.n_blocks)
-            {
-                return hymt_fail(err, "ref backend: sequence %u: a token or"
-                                 " block is out of range", i);
-            }
+        if (s->tokens == NULL && b->slots[s->slot].last == HYMT_TOKEN_NONE) {
+            return hymt_fail(err, "batch: sequence %u goes on without a token:"
+                             " slot %u has sampled none", i, s->slot);
         }
     }
 
@@ -536,10 +524,10 @@ hymt_ref_create(const hymt_backend_params_t *params, const hymt_model_t *model,
     hymt_status_t    rc;
     hymt_backend_t  *b;
 
-    if (params->context > model->config.max_position) {
-        return hymt_fail(err, "context: %u is more than the model's"
-                         " max_position_embeddings, %u", params->context,
-                         model->config.max_position);
+    if (hymt_backend_params_check("ref", params, &model->config, err)
+        != HYMT_OK)
+    {
+        return HYMT_ERROR;
     }
 
     b = calloc(1, sizeof(hymt_backend_t));

@@ -4,6 +4,7 @@
  */
 
 #include "backend_cuda.h"
+#include "batch_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,19 +115,8 @@ static hymt_status_t
 hymt_cuda_check_params(const hymt_backend_params_t *p, const hymt_config_t *c,
     hymt_error_t *err)
 {
-    if (p->max_batch == 0 || p->max_rows == 0 || p->n_blocks == 0
-        || p->context == 0)
-    {
-        return hymt_fail(err, "cuda backend: max_batch %" PRIu32 ", max_rows %"
-                         PRIu32 ", context %" PRIu32 ", n_blocks %" PRIu32
-                         ": none may be 0", p->max_batch, p->max_rows,
-                         p->context, p->n_blocks);
-    }
-
-    if (p->context > c->max_position) {
-        return hymt_fail(err, "context: %" PRIu32 " is more than the model's"
-                         " max_position_embeddings, %" PRIu32, p->context,
-                         c->max_position);
+    if (hymt_backend_params_check("cuda", p, c, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
     if (p->n_blocks > INT32_MAX / HYMT_KV_BLOCK) {

@@ -4,6 +4,7 @@
  */
 
 #include "backend_cuda.h"
+#include "batch_check.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -47,8 +48,8 @@ typedef struct {
 
 static hymt_status_t hymt_cuda_plan(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, hymt_error_t *err);
-static hymt_status_t hymt_cuda_plan_seq(const hymt_backend_t *b,
-    hymt_cuda_plan_t *plan, uint32_t i, hymt_error_t *err);
+static void hymt_cuda_plan_seq(const hymt_backend_t *b,
+    hymt_cuda_plan_t *plan, uint32_t i);
 static const hymt_cuda_graph_t *hymt_cuda_choose(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, hymt_cuda_shape_t *shape);
 static uint32_t hymt_cuda_one_part(const hymt_backend_t *b,
@@ -175,68 +176,31 @@ hymt_cuda_plan(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
 {
     uint32_t  i;
 
-    if (plan->batch->n_seqs == 0
-        || plan->batch->n_seqs > b->params.max_batch)
-    {
-        return hymt_fail(err, "batch: %" PRIu32 " sequences, 1 to %" PRIu32
-                         " are possible", plan->batch->n_seqs,
-                         b->params.max_batch);
+    if (plan->batch->n_seqs == 0) {
+        return hymt_fail(err, "batch: no sequences");
+    }
+
+    if (hymt_batch_check(plan->batch, &b->params, &b->config, err) != HYMT_OK) {
+        return HYMT_ERROR;
     }
 
     for (i = 0; i < plan->batch->n_seqs; i++) {
-        if (hymt_cuda_plan_seq(b, plan, i, err) != HYMT_OK) {
-            return HYMT_ERROR;
-        }
-    }
-
-    if (plan->n_rows != plan->batch->n_rows) {
-        return hymt_fail(err, "batch: n_rows is %" PRIu32 ", its sequences"
-                         " have %" PRIu32, plan->batch->n_rows, plan->n_rows);
+        hymt_cuda_plan_seq(b, plan, i);
     }
 
     return HYMT_OK;
 }
 
 
-static hymt_status_t
-hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i,
-    hymt_error_t *err)
+static void
+hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i)
 {
-    uint32_t                 j, n, tiles;
+    uint32_t                 tiles;
     const hymt_batch_seq_t  *s;
 
     s = &plan->batch->seqs[i];
 
-    if (s->slot >= b->params.max_batch || s->n_rows == 0
-        || s->n_rows > b->params.max_rows - plan->n_rows
-        || s->pos >= b->params.context
-        || s->n_rows > b->params.context - s->pos
-        || (s->tokens == NULL && s->n_rows != 1))
-    {
-        return hymt_fail(err, "batch: sequence %" PRIu32 ": slot %" PRIu32
-                         ", %" PRIu32 " rows at position %" PRIu32 " are out"
-                         " of range", i, s->slot, s->n_rows, s->pos);
-    }
-
-    n = hymt_ceil_div(s->pos + s->n_rows, HYMT_KV_BLOCK);
-
-    for (j = 0; j < n; j++) {
-        if (s->blocks[j] >= b->params.n_blocks) {
-            return hymt_fail(err, "batch: sequence %" PRIu32 ": KV block %"
-                             PRIu32 " of %" PRIu32, i, s->blocks[j],
-                             b->params.n_blocks);
-        }
-    }
-
-    for (j = 0; s->tokens != NULL && j < s->n_rows; j++) {
-        if (s->tokens[j] >= b->config.vocab) {
-            return hymt_fail(err, "batch: sequence %" PRIu32 ": token %" PRIu32
-                             " is not in the vocabulary of %" PRIu32, i,
-                             s->tokens[j], b->config.vocab);
-        }
-    }
-
-    plan->n_table += n;
+    plan->n_table += hymt_ceil_div(s->pos + s->n_rows, HYMT_KV_BLOCK);
     plan->n_rows += s->n_rows;
     plan->n_samples += s->sample;
 
@@ -250,8 +214,6 @@ hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i,
     } else {
         plan->n_prefill += hymt_ceil_div(s->n_rows, b->item_rows);
     }
-
-    return HYMT_OK;
 }
 
 
