@@ -29,6 +29,7 @@ static char *ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static ngx_uint_t ngx_http_hymt_is_origin(ngx_str_t *value);
 static char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -596,6 +597,13 @@ ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                                       "\"hymt_timeout\" must not be zero");
     }
 
+    /* unlike client_max_body_size, whose 0 is no limit */
+
+    if (conf->max_body == 0) {
+        return ngx_http_hymt_conflict(cf, clcf,
+                                      "\"hymt_max_body\" must not be zero");
+    }
+
     if ((conf->owner != NULL || conf->glossaries != NULL)
         && conf->cors != NULL)
     {
@@ -870,7 +878,7 @@ ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                 return "takes \"*\" alone, or origins";
             }
 
-        } else if (ngx_strstr(value[i].data, "://") == NULL) {
+        } else if (!ngx_http_hymt_is_origin(&value[i])) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "\"%V\" in \"hymt_cors\" is no origin, as"
                                " https://example.com is", &value[i]);
@@ -886,6 +894,30 @@ ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* Browsers send scheme, host and port, and compare bytes: no path, no "/". */
+static ngx_uint_t
+ngx_http_hymt_is_origin(ngx_str_t *value)
+{
+    u_char  *p, *last;
+
+    last = value->data + value->len;
+
+    p = (u_char *) ngx_strstr(value->data, "://");
+
+    if (p == NULL || p == value->data || p + 3 == last) {
+        return 0;
+    }
+
+    for (p += 3; p < last; p++) {
+        if (*p <= ' ' || *p == '/' || *p == ',') {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 

@@ -372,3 +372,32 @@ invalid value "urgent"
 --- must_die
 --- error_log
 "queue_tokens" in hymt_model must be a number from 0
+
+
+
+=== TEST 34: no room for a body
+--- http_config
+    hymt_model demo { path $TEST_NGINX_MODEL; }
+--- config
+    location = /t { hymt_translate demo; hymt_max_body 0; }
+--- must_die
+--- error_log
+"hymt_max_body" must not be zero
+
+
+
+=== TEST 35: an origin with a path, which no browser sends
+--- config
+    hymt_cors https://a.example https://b.example/;
+--- must_die
+--- error_log
+"https://b.example/" in "hymt_cors" is no origin
+
+
+
+=== TEST 36: an origin with a blank
+--- config
+    hymt_cors "https://a.example https://b.example";
+--- must_die
+--- error_log
+in "hymt_cors" is no origin
