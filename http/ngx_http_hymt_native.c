@@ -359,12 +359,6 @@ ngx_http_hymt_native_lang(ngx_http_hymt_call_t *call, const char *name,
         return ngx_http_hymt_native_wrong(call, name, "a string", value);
     }
 
-    if (name[0] == 's' && strcmp(json_string_value(value), "auto") == 0) {
-        call->detect = 1;
-        call->job.src = HYMT_LANG_NONE;
-        return NGX_OK;
-    }
-
     return ngx_http_hymt_native_lang_named(call, name,
                                            json_string_value(value),
                                            json_string_length(value),
@@ -380,6 +374,12 @@ ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call, const char *name,
     int              found;
     char             list[1400];
     hymt_lang_set_t  set;
+
+    if (lang == &call->job.src && len == 4 && memcmp(value, "auto", 4) == 0) {
+        call->detect = 1;
+        call->job.src = HYMT_LANG_NONE;
+        return NGX_OK;
+    }
 
     set = call->model->params.languages;
     found = hymt_lang_find(value, len);
@@ -638,13 +638,19 @@ static ngx_int_t
 ngx_http_hymt_native_option(ngx_http_hymt_call_t *call, const char *name,
     double real, int64_t integer)
 {
+    int64_t           low, high;
     hymt_sampling_t  *s;
 
     s = &call->job.sampling;
 
-    if (integer < 0 || integer > (name[0] == 's' ? INT64_MAX : INT32_MAX)) {
+    low = (name[0] == 'm');
+    high = (name[0] == 's') ? INT64_MAX : INT32_MAX;
+
+    if (integer < low || integer > high) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                           "%s must not be %lld", name, (long long) integer);
+                           "%s must be from %lld to %lld, not %lld", name,
+                           (long long) low, (long long) high,
+                           (long long) integer);
         return NGX_ERROR;
     }
 
@@ -662,11 +668,6 @@ ngx_http_hymt_native_option(ngx_http_hymt_call_t *call, const char *name,
 
     } else if (strcmp(name, "seed") == 0) {
         s->seed = (uint64_t) integer;
-
-    } else if (integer == 0) {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                           "max_tokens must be at least 1");
-        return NGX_ERROR;
 
     } else {
         call->job.max_tokens = (uint32_t) integer;

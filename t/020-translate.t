@@ -296,3 +296,14 @@ Datei
 GET /translate/languages
 --- response_body_like chomp
 ^\{"model":"demo","languages":\[\{"code":"zh","name":"Chinese"\}
+
+
+
+=== TEST 24: a source that is to be detected, in the query string
+--- request eval
+["POST /translate?from=auto&to=de\nOpen the file and save your changes.",
+ "POST /translate?from=auto&to=en\nOpen the file and save your changes."]
+--- more_headers eval
+[map { "Content-Type: text/plain" } 1 .. 2]
+--- response_body_like eval
+['Datei', '^Open the file and save your changes\.$']

@@ -126,15 +126,17 @@ POST /translate
 [map { "POST /translate\n{\"text\": \"a\", \"tgt_lang\": \"de\", $_}" }
     '"temperature": -1', '"temperature": 1e30', '"top_p": 0', '"top_p": 2',
     '"top_k": -1', '"repetition_penalty": 0', '"max_tokens": 0', '"seed": -1',
-    '"src_lang": "de"']
+    '"max_tokens": 4294967296', '"src_lang": "de"']
 --- more_headers eval
-[map { "Content-Type: application/json" } 1 .. 9]
+[map { "Content-Type: application/json" } 1 .. 10]
 --- error_code eval
-[(400) x 9]
+[(400) x 10]
 --- response_body_like eval
 [map { "^\\{\"error\":\\{\"code\":\"invalid_value\",\"message\":\".*$_" }
     'temperature', 'temperature', 'top_p', 'top_p', 'top_k',
-    'repetition_penalty', 'max_tokens', 'seed',
+    'repetition_penalty', 'max_tokens must be from 1 to 2147483647, not 0',
+    'seed must be from 0 to 9223372036854775807, not -1',
+    'max_tokens must be from 1 to 2147483647, not 4294967296',
     'source and target language are the same: de']
 
 
@@ -311,7 +313,7 @@ POST /translate
 --- error_code eval
 [(400) x 4]
 --- response_body_like eval
-['temperature must be a number', 'top_k must not be -3', 'unsupported_language',
+['temperature must be a number', 'top_k must be from 0 to \d+, not -3', 'unsupported_language',
  'give \\\\"\?to=\\\\"']
 
 
