@@ -75,6 +75,7 @@ static ngx_http_hymt_google_reason_t  ngx_http_hymt_google_reasons[] = {
     { "not_found", "global", "notFound" },
     { "method_not_allowed", "global", "httpMethodNotAllowed" },
     { "body_too_large", "global", "uploadTooLarge" },
+    { "too_large", "global", "uploadTooLarge" },
     { "queue_full", "usageLimits", "rateLimitExceeded" },
     { "internal", "global", "internalError" },
     { "timeout", "global", "backendError" },

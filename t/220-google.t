@@ -30,7 +30,8 @@ http {
     %%GLOBALS_HTTP%%
     log_format key '\$uri "\$hymt_api_key"';
     hymt_model demo { path %%MODEL%%; threads 1; max_batch 8; context 1024; }
-    hymt_model more { path $model; threads 1; max_batch 4; context 512; }
+    hymt_model more { path $model; threads 1; max_batch 4; context 512;
+                      queue_tokens 400; }
     server {
         listen 127.0.0.1:%%PORT%%;
         access_log %%DIR%%/logs/key.log key;
@@ -344,6 +345,8 @@ error_is($s->json('/few/', with(q => ['a', 'b', 'c'])), 400, 'invalid',
          'Too many text segments: 3; at most 2 are taken', 'too many texts');
 error_is($s->json('/few/', with(q => 'a' x 2000)), 413, 'uploadTooLarge',
          qr/larger/, 'a large body');
+error_is($s->json('/more/', { %{with(q => 'word ' x 300)}, target => 'zh' }),
+         413, 'uploadTooLarge', qr/never has room/, 'more than "queue_tokens"');
 error_is($s->json('/long/', { %{with(q => 'word ' x 3000)}, format => 'text' }),
          400, 'invalid', qr/takes at most|tokens/, 'a long text');
 error_is($s->get("$v2/nothing"), 404, 'notFound', qr/./, 'no such path');
