@@ -25,19 +25,6 @@ static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
 static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static char *ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static ngx_uint_t ngx_http_hymt_is_origin(ngx_str_t *value);
-static char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static char *ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static ngx_int_t ngx_http_hymt_sampling_value(ngx_str_t *arg,
-    ngx_http_hymt_loc_conf_t *hlcf);
-static char *ngx_http_hymt_language(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
 
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
@@ -195,21 +182,21 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
 
     { ngx_string("hymt_sampling"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
-      ngx_http_hymt_sampling,
+      ngx_http_hymt_conf_sampling,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("hymt_default_source"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_hymt_language,
+      ngx_http_hymt_conf_language,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, source),
       NULL },
 
     { ngx_string("hymt_default_target"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_hymt_language,
+      ngx_http_hymt_conf_language,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, target),
       NULL },
@@ -237,14 +224,14 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
 
     { ngx_string("hymt_max_ratio"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_hymt_ratio,
+      ngx_http_hymt_conf_ratio,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("hymt_cors"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
-      ngx_http_hymt_cors_origins,
+      ngx_http_hymt_conf_cors,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -812,394 +799,6 @@ ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     hlcf->vllm = 1;
-
-    return NGX_CONF_OK;
-}
-
-
-/* "4" or "2.5": tokens of output for each of the text, in percent here */
-static char *
-ngx_http_hymt_ratio(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    ngx_int_t   ratio;
-    ngx_str_t  *value;
-
-    if (hlcf->ratio != NGX_CONF_UNSET_UINT) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-    ratio = ngx_atofp(value[1].data, value[1].len, 2);
-
-    if (ratio == NGX_ERROR || ratio < 100 || ratio > 100 * HYMT_MAX_RATIO) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"hymt_max_ratio\" must be a number from 1 to %d,"
-                           " not \"%V\"", HYMT_MAX_RATIO, &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    hlcf->ratio = ratio;
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_http_hymt_cors_origins(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    ngx_str_t   *value, *origin;
-    ngx_uint_t   i;
-
-    if (hlcf->cors != NGX_CONF_UNSET_PTR) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
-        hlcf->cors = NULL;
-        return NGX_CONF_OK;
-    }
-
-    hlcf->cors = ngx_array_create(cf->pool, cf->args->nelts,
-                                  sizeof(ngx_str_t));
-    if (hlcf->cors == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    for (i = 1; i < cf->args->nelts; i++) {
-
-        if (ngx_strcmp(value[i].data, "*") == 0) {
-            if (cf->args->nelts != 2) {
-                return "takes \"*\" alone, or origins";
-            }
-
-        } else if (!ngx_http_hymt_is_origin(&value[i])) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" in \"hymt_cors\" is no origin, as"
-                               " https://example.com is", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        origin = ngx_array_push(hlcf->cors);
-        if (origin == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        *origin = value[i];
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-/* Browsers send scheme, host and port, and compare bytes: no path, no "/". */
-static ngx_uint_t
-ngx_http_hymt_is_origin(ngx_str_t *value)
-{
-    u_char  *p, *last;
-
-    last = value->data + value->len;
-
-    p = (u_char *) ngx_strstr(value->data, "://");
-
-    if (p == NULL || p == value->data || p + 3 == last) {
-        return 0;
-    }
-
-    for (p += 3; p < last; p++) {
-        if (*p <= ' ' || *p == '/' || *p == ',') {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-/* hymt_sessions zone=NAME:SIZE [ttl=30m] [bytes=2k] | off; */
-static char *
-ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    u_char                    *p;
-    ssize_t                    size, bytes;
-    time_t                     ttl;
-    ngx_str_t                 *value, name, s;
-    ngx_uint_t                 i;
-    ngx_shm_zone_t            *zone;
-    ngx_http_hymt_sessions_t  *sessions;
-
-    if (hlcf->sessions != NGX_CONF_UNSET_PTR) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
-        hlcf->sessions = NULL;
-        return NGX_CONF_OK;
-    }
-
-    ngx_str_null(&name);
-    size = 0;
-    bytes = 2048;
-    ttl = 1800;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "zone=", 5) == 0) {
-            name.data = value[i].data + 5;
-            p = (u_char *) ngx_strchr(name.data, ':');
-
-            if (p == NULL || p == name.data) {
-                goto invalid;
-            }
-
-            name.len = p - name.data;
-            s.data = p + 1;
-            s.len = value[i].data + value[i].len - s.data;
-            size = ngx_parse_size(&s);
-
-            if (size < (ssize_t) (8 * ngx_pagesize)) {
-                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                                   "zone \"%V\" is too small", &value[i]);
-                return NGX_CONF_ERROR;
-            }
-
-            continue;
-        }
-
-        if (ngx_strncmp(value[i].data, "ttl=", 4) == 0) {
-            s.data = value[i].data + 4;
-            s.len = value[i].len - 4;
-            ttl = ngx_parse_time(&s, 1);
-
-            if (ttl == (time_t) NGX_ERROR || ttl == 0) {
-                goto invalid;
-            }
-
-            continue;
-        }
-
-        if (ngx_strncmp(value[i].data, "bytes=", 6) == 0) {
-            s.data = value[i].data + 6;
-            s.len = value[i].len - 6;
-            bytes = ngx_parse_size(&s);
-
-            if (bytes < 64 || bytes > 65536) {
-                goto invalid;
-            }
-
-            continue;
-        }
-
-        goto invalid;
-    }
-
-    if (name.len == 0) {
-        return "needs zone=NAME:SIZE";
-    }
-
-    zone = ngx_shared_memory_add(cf, &name, size, &ngx_http_hymt_module);
-    if (zone == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    if (zone->data != NULL) {
-        return "names a zone that is in use";
-    }
-
-    sessions = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_sessions_t));
-    if (sessions == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    sessions->bytes = bytes;
-    sessions->ttl = ttl;
-
-    zone->init = ngx_http_hymt_sessions_init;
-    zone->data = sessions;
-
-    hlcf->sessions = sessions;
-
-    return NGX_CONF_OK;
-
-invalid:
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\" of \"hymt_sessions\"",
-                       &value[i]);
-
-    return NGX_CONF_ERROR;
-}
-
-
-static char *
-ngx_http_hymt_sampling(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    ngx_str_t        *value;
-    ngx_uint_t        i;
-    hymt_error_t      err;
-    hymt_sampling_t   sampling;
-
-    if (hlcf->sampling != NGX_CONF_UNSET_UINT) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (ngx_strcmp(value[1].data, "greedy") == 0) {
-        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_GREEDY;
-
-    } else if (ngx_strcmp(value[1].data, "recommended") == 0) {
-        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_RECOMMENDED;
-
-    } else if (ngx_strcmp(value[1].data, "model") == 0) {
-        hlcf->sampling = NGX_HTTP_HYMT_SAMPLING_MODEL;
-
-    } else {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" of \"hymt_sampling\": it must"
-                           " be greedy, recommended or model", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_http_hymt_sampling_none(&hlcf->values);
-
-    for (i = 2; i < cf->args->nelts; i++) {
-
-        if (ngx_http_hymt_sampling_value(&value[i], hlcf) != NGX_OK) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\" of \"hymt_sampling\":"
-                               " it knows temperature=, top_p=, top_k=,"
-                               " repetition_penalty= and seed=", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    ngx_memzero(&sampling, sizeof(hymt_sampling_t));
-
-    sampling.top_p = 1;
-    sampling.repetition_penalty = 1;
-
-    ngx_http_hymt_sampling_over(&sampling, &hlcf->values);
-
-    if (hymt_sampling_check(&sampling, &err) != HYMT_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"hymt_sampling\": %s",
-                           err.text);
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_int_t
-ngx_http_hymt_sampling_value(ngx_str_t *arg, ngx_http_hymt_loc_conf_t *hlcf)
-{
-    char       *end;
-    u_char     *eq;
-    float      *real;
-    ngx_str_t   name;
-
-    eq = ngx_strlchr(arg->data, arg->data + arg->len, '=');
-
-    if (eq == NULL || eq[1] == '\0') {
-        return NGX_ERROR;
-    }
-
-    name.data = arg->data;
-    name.len = eq - arg->data;
-    eq++;
-
-    real = NULL;
-
-    if (name.len == 11 && ngx_strncmp(name.data, "temperature", 11) == 0) {
-        real = &hlcf->values.temperature;
-
-    } else if (name.len == 5 && ngx_strncmp(name.data, "top_p", 5) == 0) {
-        real = &hlcf->values.top_p;
-
-    } else if (name.len == 18
-               && ngx_strncmp(name.data, "repetition_penalty", 18) == 0)
-    {
-        real = &hlcf->values.repetition_penalty;
-    }
-
-    if (*eq < '0' || *eq > '9') {
-        return NGX_ERROR;
-    }
-
-    errno = 0;
-
-    if (real != NULL) {
-        *real = strtof((char *) eq, &end);
-
-    } else if (name.len == 5 && ngx_strncmp(name.data, "top_k", 5) == 0) {
-        unsigned long long  n;
-
-        n = strtoull((char *) eq, &end, 10);
-
-        if (n >= UINT32_MAX) {
-            return NGX_ERROR;
-        }
-
-        hlcf->values.top_k = (uint32_t) n;
-
-    } else if (name.len == 4 && ngx_strncmp(name.data, "seed", 4) == 0) {
-        hlcf->values.seed = strtoull((char *) eq, &end, 10);
-        hlcf->seeded = 1;
-
-    } else {
-        return NGX_ERROR;
-    }
-
-    return (errno == 0 && *end == '\0') ? NGX_OK : NGX_ERROR;
-}
-
-
-static char *
-ngx_http_hymt_language(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char  *p = conf;
-
-    int         lang;
-    char        list[2048];
-    ngx_int_t  *field;
-    ngx_str_t  *value;
-
-    field = (ngx_int_t *) (p + cmd->offset);
-    value = cf->args->elts;
-
-    if (*field != NGX_CONF_UNSET) {
-        return "is duplicate";
-    }
-
-    if (value[1].len == 3 && ngx_strncmp(value[1].data, "off", 3) == 0) {
-        *field = NGX_HTTP_HYMT_NO_LANG;
-        return NGX_CONF_OK;
-    }
-
-    lang = hymt_lang_find((char *) value[1].data, value[1].len);
-
-    if (lang == HYMT_LANG_NONE) {
-        (void) hymt_lang_list(HYMT_LANGS_ALL, list, sizeof(list));
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\": unknown language \"%V\"; known are %s",
-                           &cmd->name, &value[1], list);
-        return NGX_CONF_ERROR;
-    }
-
-    *field = lang;
 
     return NGX_CONF_OK;
 }

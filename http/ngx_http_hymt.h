@@ -25,6 +25,7 @@
  *   ngx_http_hymt_cache.c    results that were had before
  *   ngx_http_hymt_lost.c     calls whose engine has died
  *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
+ *   ngx_http_hymt_conf.c     values of directives
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
  *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
  *   ngx_http_hymt_metrics.c  counting, in shared memory
@@ -529,6 +530,35 @@ struct ngx_http_hymt_call_s {
 extern ngx_module_t  ngx_http_hymt_module;
 
 
+/* ngx_http_hymt_conf.c */
+
+typedef struct {
+    const char      *param;     /* "bytes=": a size beside that of the zone */
+    ssize_t          least;
+    ssize_t          most;
+
+    /* defaults before, values after */
+    ssize_t          bytes;
+    time_t           ttl;
+
+    ngx_shm_zone_t  *zone;      /* new, without data */
+} ngx_http_hymt_zone_conf_t;
+
+
+/* "zone=NAME:SIZE", "ttl=TIME" and z->param: of a directive that is no "off" */
+char *ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_hymt_zone_conf_t *z);
+
+char *ngx_http_hymt_conf_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_hymt_conf_cors(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_hymt_conf_language(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_hymt_conf_sampling(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
 /* ngx_http_hymt_model.c */
 
 char *ngx_http_hymt_model_block(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -810,7 +840,8 @@ const char *ngx_http_hymt_type(json_t *value);
 
 /* ngx_http_hymt_session.c: on the event loop; call->session is set */
 
-ngx_int_t ngx_http_hymt_sessions_init(ngx_shm_zone_t *zone, void *data);
+char *ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 ngx_int_t ngx_http_hymt_session_context(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_session_add(ngx_http_hymt_call_t *call);
 

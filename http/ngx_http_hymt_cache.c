@@ -42,13 +42,10 @@ ngx_http_hymt_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_hymt_loc_conf_t *hlcf = conf;
 
-    u_char                     *p;
-    time_t                      ttl;
-    ssize_t                     size, longest;
-    ngx_str_t                  *value, name, s;
-    ngx_uint_t                  i;
-    ngx_shm_zone_t             *zone;
+    char                       *rv;
+    ngx_str_t                  *value;
     ngx_http_hymt_cache_t      *cache;
+    ngx_http_hymt_zone_conf_t   z;
     ngx_http_hymt_main_conf_t  *hmcf;
 
     if (hlcf->cache != NGX_CONF_UNSET_PTR) {
@@ -62,75 +59,16 @@ ngx_http_hymt_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    ngx_str_null(&name);
-    size = 0;
-    longest = 4096;
-    ttl = 86400;
+    z.param = "size=";
+    z.least = 64;
+    z.most = HYMT_TRANSLATION_MAX;
+    z.bytes = 4096;
+    z.ttl = 86400;
 
-    for (i = 1; i < cf->args->nelts; i++) {
+    rv = ngx_http_hymt_conf_zone(cf, cmd, &z);
 
-        if (ngx_strncmp(value[i].data, "zone=", 5) == 0) {
-            name.data = value[i].data + 5;
-            p = (u_char *) ngx_strchr(name.data, ':');
-
-            if (p == NULL || p == name.data) {
-                goto invalid;
-            }
-
-            name.len = p - name.data;
-            s.data = p + 1;
-            s.len = value[i].data + value[i].len - s.data;
-            size = ngx_parse_size(&s);
-
-            if (size < (ssize_t) (8 * ngx_pagesize)) {
-                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                                   "zone \"%V\" is too small", &value[i]);
-                return NGX_CONF_ERROR;
-            }
-
-            continue;
-        }
-
-        if (ngx_strncmp(value[i].data, "size=", 5) == 0) {
-            s.data = value[i].data + 5;
-            s.len = value[i].len - 5;
-            longest = ngx_parse_size(&s);
-
-            if (longest < 64 || longest > HYMT_TRANSLATION_MAX) {
-                goto invalid;
-            }
-
-            continue;
-        }
-
-        if (ngx_strncmp(value[i].data, "ttl=", 4) == 0) {
-            s.data = value[i].data + 4;
-            s.len = value[i].len - 4;
-            ttl = ngx_parse_time(&s, 1);
-
-            if (ttl == (time_t) NGX_ERROR || ttl == 0
-                || ttl > NGX_MAX_INT32_VALUE)
-            {
-                goto invalid;
-            }
-
-            continue;
-        }
-
-        goto invalid;
-    }
-
-    if (name.len == 0) {
-        return "needs zone=NAME:SIZE";
-    }
-
-    zone = ngx_shared_memory_add(cf, &name, size, &ngx_http_hymt_module);
-    if (zone == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    if (zone->data != NULL) {
-        return "names a zone that is in use";
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
     cache = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_cache_t));
@@ -138,16 +76,16 @@ ngx_http_hymt_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    cache->longest = longest;
-    cache->ttl = ttl;
-    cache->buf = ngx_palloc(cf->pool, longest);
+    cache->longest = z.bytes;
+    cache->ttl = z.ttl;
+    cache->buf = ngx_palloc(cf->pool, z.bytes);
 
     if (cache->buf == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    zone->init = ngx_http_hymt_cache_init;
-    zone->data = cache;
+    z.zone->init = ngx_http_hymt_cache_init;
+    z.zone->data = cache;
 
     hlcf->cache = cache;
 
@@ -155,14 +93,6 @@ ngx_http_hymt_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     hmcf->cached = 1;
 
     return NGX_CONF_OK;
-
-invalid:
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\" of \"hymt_cache\"",
-                       &value[i]);
-
-    return NGX_CONF_ERROR;
 }
 
 

@@ -32,13 +32,65 @@ typedef struct {
 } ngx_http_hymt_session_t;
 
 
+static ngx_int_t ngx_http_hymt_sessions_init(ngx_shm_zone_t *zone, void *data);
 static ngx_int_t ngx_http_hymt_session_key(ngx_http_hymt_call_t *call,
     ngx_str_t *key, u_char *buf);
 static ngx_http_hymt_session_t *ngx_http_hymt_session_find(
     ngx_http_hymt_sessions_t *sessions, ngx_str_t *key, ngx_uint_t create);
 
 
-ngx_int_t
+/* hymt_sessions zone=NAME:SIZE [ttl=30m] [bytes=2k] | off; */
+char *
+ngx_http_hymt_sessions_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    char                       *rv;
+    ngx_str_t                  *value;
+    ngx_http_hymt_sessions_t   *sessions;
+    ngx_http_hymt_zone_conf_t   z;
+
+    if (hlcf->sessions != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        hlcf->sessions = NULL;
+        return NGX_CONF_OK;
+    }
+
+    z.param = "bytes=";
+    z.least = 64;
+    z.most = 65536;
+    z.bytes = 2048;
+    z.ttl = 1800;
+
+    rv = ngx_http_hymt_conf_zone(cf, cmd, &z);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    sessions = ngx_pcalloc(cf->pool, sizeof(ngx_http_hymt_sessions_t));
+    if (sessions == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    sessions->bytes = z.bytes;
+    sessions->ttl = z.ttl;
+
+    z.zone->init = ngx_http_hymt_sessions_init;
+    z.zone->data = sessions;
+
+    hlcf->sessions = sessions;
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
 ngx_http_hymt_sessions_init(ngx_shm_zone_t *zone, void *data)
 {
     ngx_http_hymt_sessions_t *old = data;
