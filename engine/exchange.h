@@ -28,7 +28,7 @@
  * armed disarms it and writes: one system call a burst.  The server's first
  * poll after arming reads the host's eventfd empty; a client's may be shared by
  * the clients of several exchanges, so whoever sleeps on it reads it, before
- * polling all of them.
+ * polling all of them, or waits for edges, of which each write is one.
  *
  * Everything here is plain C over memory the caller gives; descriptors stay the
  * caller's to open, watch and close.
@@ -270,6 +270,14 @@ hymt_status_t hymt_client_submit(hymt_client_t *client, const hymt_job_t *job,
  * forgotten at once) and its slot frees itself when the host lets go.
  */
 void hymt_client_cancel(hymt_client_t *client, uint32_t slot);
+
+/*
+ * From now on jobs and cancels do not ring the host's bell: hymt_client_ring()
+ * does, once for all since the last.  Whoever asks for this calls it before he
+ * sleeps.
+ */
+void hymt_client_defer(hymt_client_t *client);
+void hymt_client_ring(hymt_client_t *client);
 
 /*
  * The next event: HYMT_OK, or HYMT_AGAIN.

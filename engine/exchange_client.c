@@ -44,6 +44,8 @@ struct hymt_client_s {
     bool                 attached;
     bool                 armed;
     bool                 lost;         /* a broken ring, not told yet */
+    bool                 defer;        /* hymt_client_ring() rings */
+    bool                 pushed;       /* and has something to ring for */
 
     hymt_ring_end_t      submit;
     hymt_ring_end_t      complete;
@@ -314,9 +316,30 @@ hymt_client_push(hymt_client_t *client, uint32_t kind, uint32_t slot)
         return HYMT_ERROR;
     }
 
-    hymt_bell_ring(&client->lane->host_armed, client->host_fd);
+    client->pushed = true;
+
+    if (!client->defer) {
+        hymt_client_ring(client);
+    }
 
     return HYMT_OK;
+}
+
+
+void
+hymt_client_defer(hymt_client_t *client)
+{
+    client->defer = true;
+}
+
+
+void
+hymt_client_ring(hymt_client_t *client)
+{
+    if (client->pushed) {
+        client->pushed = false;
+        hymt_bell_ring(&client->lane->host_armed, client->host_fd);
+    }
 }
 
 

@@ -158,7 +158,10 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
         {
             ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
                           "hymt_model \"%V\": %s", &models[i]->name, err.text);
+            continue;
         }
+
+        hymt_client_defer(rt->clients[i]);
     }
 
     if (wait) {
@@ -209,7 +212,13 @@ ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd)
     c->write->channel = 1;
     c->idle = 1;
 
-    if (ngx_add_event(rev, NGX_READ_EVENT, 0) != NGX_OK) {
+    /* each ring gives an event, be the last one read or not: so it is not */
+
+    if (ngx_add_event(rev, NGX_READ_EVENT,
+                      (ngx_event_flags & NGX_USE_EPOLL_EVENT)
+                      ? NGX_CLEAR_EVENT : 0)
+        != NGX_OK)
+    {
         ngx_free_connection(c);
         c->fd = (ngx_socket_t) -1;
         return NULL;
@@ -579,9 +588,11 @@ ngx_http_hymt_bell(ngx_event_t *ev)
         return;
     }
 
-    /* level-triggered: whatever is left rings again */
+    /* level-triggered but for epoll: whatever is left rings again */
 
-    if (read(c->fd, &n, sizeof(n)) == -1 && ngx_errno != NGX_EAGAIN) {
+    if (!(ngx_event_flags & NGX_USE_EPOLL_EVENT)
+        && read(c->fd, &n, sizeof(n)) == -1 && ngx_errno != NGX_EAGAIN)
+    {
         ngx_log_error(NGX_LOG_ALERT, ev->log, ngx_errno,
                       "read() of a hymt bell failed");
     }
@@ -893,6 +904,14 @@ ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
 
     if (us > counters->loop_max) {
         counters->loop_max = us;
+    }
+
+    /* what this turn has submitted, with one system call */
+
+    for (i = 0; i < rt->conf->models.nelts; i++) {
+        if (rt->clients[i] != NULL) {
+            hymt_client_ring(rt->clients[i]);
+        }
     }
 
     return rt->process_events(cycle, timer, flags);

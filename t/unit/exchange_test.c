@@ -690,6 +690,15 @@ test_bells(void)
     (void) message();
     ok(bell(host_fd) == 0, "its poll has read the bell empty");
 
+    ok(!hymt_server_arm(server), "the host sleeps again");
+    hymt_client_defer(client[0]);
+    hymt_client_cancel(client[0], slot);
+    ok(bell(host_fd) == 0, "a client that defers does not ring");
+    hymt_client_ring(client[0]);
+    is_int(bell(host_fd), 1, "until it is told to");
+    hymt_client_ring(client[0]);
+    ok(bell(host_fd) == 0, "and that once");
+
     tear_down();
 }
 
