@@ -773,6 +773,10 @@ void ngx_http_hymt_sampling_over(hymt_sampling_t *s,
 void ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data,
     size_t len);
 
+/* appends a JSON string; s is UTF-8 */
+void ngx_http_hymt_append_string(ngx_http_hymt_text_t *out, const char *s,
+    size_t len);
+
 /* appends "data: " JSON "\n\n" and lets go of root */
 void ngx_http_hymt_append_event(ngx_http_hymt_text_t *out, json_t *root);
 

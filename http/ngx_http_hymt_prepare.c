@@ -502,6 +502,62 @@ ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data, size_t len)
 }
 
 
+/* A JSON string of UTF-8 that was checked before. */
+void
+ngx_http_hymt_append_string(ngx_http_hymt_text_t *out, const char *s,
+    size_t len)
+{
+    char    escape[8];
+    size_t  i, from;
+    u_char  c;
+
+    ngx_http_hymt_append(out, "\"", 1);
+
+    from = 0;
+
+    for (i = 0; i < len; i++) {
+        c = (u_char) s[i];
+
+        if (c >= 0x20 && c != '"' && c != '\\') {
+            continue;
+        }
+
+        ngx_http_hymt_append(out, s + from, i - from);
+        from = i + 1;
+
+        switch (c) {
+
+        case '"':
+            ngx_http_hymt_append(out, "\\\"", 2);
+            break;
+
+        case '\\':
+            ngx_http_hymt_append(out, "\\\\", 2);
+            break;
+
+        case '\n':
+            ngx_http_hymt_append(out, "\\n", 2);
+            break;
+
+        case '\r':
+            ngx_http_hymt_append(out, "\\r", 2);
+            break;
+
+        case '\t':
+            ngx_http_hymt_append(out, "\\t", 2);
+            break;
+
+        default:
+            (void) snprintf(escape, sizeof(escape), "\\u%04X", c);
+            ngx_http_hymt_append(out, escape, 6);
+        }
+    }
+
+    ngx_http_hymt_append(out, s + from, len - from);
+    ngx_http_hymt_append(out, "\"", 1);
+}
+
+
 void
 ngx_http_hymt_append_event(ngx_http_hymt_text_t *out, json_t *root)
 {
