@@ -424,8 +424,9 @@ hymt_read_all(hymt_reading_t *r)
         /* one that the source does not have; or a line end too many */
 
         if (r->text[at] == '\n'
-            || hymt_placeholder(r->text, at, r->len, tags, &len)
-               == HYMT_PLACEHOLDER_STRICT)
+            || (hymt_placeholder_strict(r->text[at])
+                && hymt_placeholder(r->text, at, r->len, tags, &len)
+                   == HYMT_PLACEHOLDER_STRICT))
         {
             return false;
         }

@@ -153,11 +153,13 @@ hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to, uint32_t src_end)
     tags = b->doc->params.format == HYMT_FORMAT_TEXT;
 
     for (i = 0; i < to; i += (uint32_t) n) {
-        term = hymt_terms_find(&b->doc->keep, p, i, to, true);
+        term = b->doc->keep.n == 0 ? UINT32_MAX
+               : hymt_terms_find(&b->doc->keep, p, i, to, true);
         n = term != UINT32_MAX ? b->doc->keep.term[term].len : 0;
 
-        if (n == 0 && hymt_placeholder(p, i, to, tags, &n)
-                      == HYMT_PLACEHOLDER_NONE)
+        if (n == 0 && (!hymt_placeholder_may(p, i)
+                       || hymt_placeholder(p, i, to, tags, &n)
+                          == HYMT_PLACEHOLDER_NONE))
         {
             n = 1;
             continue;

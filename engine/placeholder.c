@@ -69,8 +69,9 @@ hymt_placeholder(const char *text, size_t at, size_t len, bool tags, size_t *n)
         /* an address begins where a word does */
 
         if (!hymt_alnum(*p)
-            || (at > 0 && (hymt_alnum(p[-1]) || strchr("._-+@/", p[-1])
-                                                != NULL)))
+            || (at > 0 && (hymt_alnum(p[-1])
+                           || (p[-1] != ' '
+                               && strchr("._-+@/", p[-1]) != NULL))))
         {
             return HYMT_PLACEHOLDER_NONE;
         }
@@ -428,6 +429,11 @@ hymt_url(const char *text, size_t at, size_t len)
     from = 0;
 
     for (i = 0; i < hymt_nelts(schemes); i++) {
+
+        if (p[0] != schemes[i][0]) {
+            continue;
+        }
+
         n = strlen(schemes[i]);
 
         if (len > n && memcmp(p, schemes[i], n) == 0) {
@@ -542,5 +548,5 @@ hymt_letter(char c)
 static bool
 hymt_alnum(char c)
 {
-    return hymt_digit(c) || hymt_letter(c);
+    return hymt_placeholder_word(c);
 }

@@ -47,6 +47,29 @@ typedef struct {
 hymt_placeholder_t hymt_placeholder(const char *text, size_t at, size_t len,
     bool tags, size_t *n);
 
+/* A letter or digit of ASCII. */
+static inline bool
+hymt_placeholder_word(char c)
+{
+    return (unsigned) ((c | 0x20) - 'a') < 26 || (unsigned) (c - '0') < 10;
+}
+
+/* Whether one may begin with c that is no address. */
+static inline bool
+hymt_placeholder_strict(char c)
+{
+    return c == '%' || c == '{' || c == '$' || c == '#' || c == '<';
+}
+
+/* Whether one may begin at text[at]: not in a word, nor where a blank is. */
+static inline bool
+hymt_placeholder_may(const char *text, size_t at)
+{
+    return hymt_placeholder_strict(text[at])
+           || (hymt_placeholder_word(text[at])
+               && (at == 0 || !hymt_placeholder_word(text[at - 1])));
+}
+
 
 /* Adding, then sorting, then finding.  False: no memory. */
 bool hymt_terms_add(hymt_terms_t *terms, const char *text, size_t len);
