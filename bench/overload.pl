@@ -30,9 +30,15 @@ Starts NGINX with two workers that serve clients and the built-in model (or
 HYMT_MODEL, on HYMT_MODULE) with a queue of $o{queue}, finds with bench/http-load
 what it can do, and then asks for X times as much ($o{times}) for N seconds
 ($o{seconds}).  Prints how long the answers took that were accepted, beside the
-bound that the queue implies (texts in it by texts a second); how long those
-waited that were turned away, asked 40 times a second by a client of its own;
-and what a static location of the same workers did meanwhile, and idle.
+bound that the queue implies (texts in it by texts a second, as they were served
+meanwhile: what else the machine does is in both); how long those waited that
+were turned away, asked 40 times a second by a client of its own, and of that
+without the time in which this client waited for a core; and what a static
+location of the same workers did meanwhile, and idle.
+
+Where Linux groups processes by session (kernel.sched_autogroup_enabled), nice
+does not help against other sessions: write -15 to /proc/self/autogroup of a
+session of its own (setsid) instead.
 
 With --check the exit status is 1 where the 99th percentile of those accepted
 is over 1.3 times the bound, the 99th of those turned away over 5 ms, or one of
@@ -76,15 +82,13 @@ my $at = '127.0.0.1:' . $s->port();
 my $report = run(@load, '--clients', $o{queue} / 2, '--warm', 3, $at);
 my ($capacity) = $report =~ /^answers .*?([\d.]+) a second/m
     or die "http-load: $report";
-my $bound = 1000 * $o{queue} / $capacity;
 
 printf "capacity       %.1f texts a second, %d at once\n", $capacity,
        $o{queue} / 2;
-printf "bound          %.0f ms: a queue of %d at that\n", $bound, $o{queue};
 
 my $pid = open(my $pipe, '-|', @load, '--rate', $o{times} * $capacity,
                '--warm', 5, '--static', '/static', $at) or die "fork: $!\n";
-my ($accepted, $missing, @away) = probe($o{seconds});
+my ($accepted, $missing, $own, @away) = probe($o{seconds});
 
 $report = do { local $/; <$pipe> };
 close $pipe;
@@ -93,17 +97,23 @@ my ($p50, $p99) = $report =~ /^latency ms .*?P50 ([\d.]+).*?P99 ([\d.]+)/m
     or die "http-load: $report";
 my ($answers, $rate) = $report =~ /^answers +(\d+), ([\d.]+)/m;
 my ($static) = $report =~ /^static us +(.*)/m;
+my $bound = 1000 * $o{queue} / $rate;
 
+printf "bound          %.0f ms: a queue of %d at %.1f texts a second, %.2f of"
+       . " the capacity\n", $bound, $o{queue}, $rate, $rate / $capacity;
 printf "accepted       %d, %.1f a second: P50 %.0f ms, P99 %.0f ms,"
        . " %.2f of the bound\n", $answers, $rate, $p50, $p99, $p99 / $bound;
 
 @away = sort { $a <=> $b } @away;
+my @served = sort { $a <=> $b } @$own;
 
 die "nobody was turned away\n" if !@away;
 
 printf "turned away    %d of %d asked: P50 %.2f ms, P99 %.2f ms, max %.2f ms;"
        . " %d without Retry-After\n", scalar @away, $accepted + @away,
        at(50), at(99), $away[-1], $missing;
+printf "               without this client's waiting for a core: P99 %.2f ms,"
+       . " max %.2f ms\n", $served[int($#served * 99 / 100)], $served[-1];
 printf "static us      %s\n", $static;
 
 $s->stop();
@@ -125,12 +135,21 @@ sub run {
 }
 
 
+# Milliseconds that this process was ready to run and did not.
+sub waited {
+    open(my $f, '<', '/proc/self/schedstat') or return 0;
+
+    return (split ' ', <$f>)[1] / 1e6;
+}
+
+
 # Asks while the other load is on: how many were accepted, how many refusals
-# had no Retry-After, and the milliseconds of each refusal.
+# had no Retry-After, the milliseconds of each refusal without this client's own
+# waiting, and with it.
 sub probe {
     my ($seconds) = @_;
 
-    my ($in, $bare, @ms, @waiting) = (0, 0);
+    my ($in, $bare, @ms, @own, @waiting) = (0, 0);
 
     # when its idle second and its first five are over
 
@@ -144,6 +163,7 @@ sub probe {
             src_lang => 'en', tgt_lang => 'de', max_tokens => $o{out},
         });
         my $sock = $s->open();
+        my $waited = waited();
         my $start = time();
 
         $s->write($sock, $raw);
@@ -158,10 +178,14 @@ sub probe {
         }
 
         my $took = 1000 * (time() - $start);
+
+        $waited = waited() - $waited;
+
         my $r = $s->read_response($sock);
 
         if ($r->{status} == 429 || $r->{status} == 503) {
             push @ms, $took;
+            push @own, $took - $waited;
             $bare++ if !defined Hymt::Http::header($r, 'Retry-After');
 
         } else {
@@ -171,5 +195,5 @@ sub probe {
         sleep 0.025;
     }
 
-    return ($in, $bare, @ms);
+    return ($in, $bare, \@own, @ms);
 }
