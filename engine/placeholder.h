@@ -47,6 +47,7 @@ typedef struct {
 hymt_placeholder_t hymt_placeholder(const char *text, size_t at, size_t len,
     bool tags, size_t *n);
 
+
 /* A letter or digit of ASCII. */
 static inline bool
 hymt_placeholder_word(char c)
@@ -54,12 +55,14 @@ hymt_placeholder_word(char c)
     return (unsigned) ((c | 0x20) - 'a') < 26 || (unsigned) (c - '0') < 10;
 }
 
+
 /* Whether one may begin with c that is no address. */
 static inline bool
 hymt_placeholder_strict(char c)
 {
     return c == '%' || c == '{' || c == '$' || c == '#' || c == '<';
 }
+
 
 /* Whether one may begin at text[at]: not in a word, nor where a blank is. */
 static inline bool
