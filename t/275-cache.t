@@ -79,6 +79,18 @@ sub figures {
     return \%sum;
 }
 
+# Steps once they are counted: a step is, a moment after its answer is out.
+sub steps {
+    my ($n, $was) = (figures()->{steps}, -1);
+
+    while ($n != $was) {
+        sleep(0.1);
+        ($n, $was) = (figures()->{steps}, $n);
+    }
+
+    return $n;
+}
+
 sub since {
     my ($before) = @_;
 
@@ -114,7 +126,7 @@ ok(ready(), 'ready');
 {
     my $before = figures();
     my $one = $s->json('/translate', { %USE, text => 'Open the file.' });
-    my $after = figures();
+    my $steps = steps();
     my $two = $s->json('/translate', { %USE, text => 'Open the file.' });
 
     is(cached($one), 'MISS', 'again: the first one is none');
@@ -122,7 +134,7 @@ ok(ready(), 'ready');
     is($two->{status}, 200, 'again: 200');
     is(bare($two), bare($one), 'again: the same answer, tokens included');
     is(since($before), '1 1 1', 'again: hits, misses, stores');
-    is(figures()->{steps}, $after->{steps}, 'again: the engine did nothing');
+    is(steps(), $steps, 'again: the engine did nothing');
 
     my @many = $s->send_many([map {
         $s->http_json('/translate', { %USE, text => 'Open the file.' })
