@@ -270,7 +270,9 @@ sub DESTROY {
 
     local ($@, $!);
 
-    $self->stop();
+    # at the end of the program the process may have gone first, and stopped
+
+    $self->stop() if defined $self->{process};
 
     my @bad = $self->alerts();
 
