@@ -151,8 +151,15 @@ is("$v->{status} $v->{model} $v->{tokens_in} $v->{finish}",
 
 my $long = { %USE, text => [map { "Open the file number $_." } 1 .. 300] };
 
-$s->json('/hurry?n=late', $long);
-$v = logged('late');
+# on a busy machine the time may be over before the body has been read
+
+for (1 .. 10) {
+    $s->json("/hurry?n=late$_", $long);
+    $v = logged("late$_");
+
+    last if $v->{src} ne '-';
+}
+
 is("$v->{status} $v->{finish}", '504 timeout', 'late: finish');
 is("$v->{src} $v->{tgt}", 'en de', 'late: languages');
 
