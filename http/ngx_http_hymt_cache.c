@@ -194,6 +194,7 @@ ngx_http_hymt_cache_begin(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         uint32_t               family;
         uint32_t               context;
         uint32_t               ignore_eos;
+        uint32_t               owned;      /* by an owner, or by a scope */
     } options;
 
     hlcf = call->conf;
@@ -217,6 +218,7 @@ ngx_http_hymt_cache_begin(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
     /* what is somebody's own is not for others to find, unless it is said so */
 
     ngx_str_null(&scope);
+    ngx_memzero(&options, sizeof(options));
 
     if (hlcf->cache_scope != NULL) {
         if (ngx_http_complex_value(r, hlcf->cache_scope, &scope) != NGX_OK) {
@@ -226,9 +228,8 @@ ngx_http_hymt_cache_begin(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
     } else if (call->owner != NULL) {
         scope.data = (u_char *) call->owner;
         scope.len = ngx_strlen(call->owner);
+        options.owned = 1;
     }
-
-    ngx_memzero(&options, sizeof(options));
 
     options.family = model->params.family;
     options.context = model->context;
