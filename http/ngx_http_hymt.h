@@ -64,6 +64,9 @@
 #define NGX_HTTP_HYMT_A_PARSE        (32 * 1024)
 #define NGX_HTTP_HYMT_A_RUN          (16 * 1024)
 
+/* of a client's string in a message, with its end */
+#define NGX_HTTP_HYMT_SHOWN          41
+
 /* kinds of body */
 #define NGX_HTTP_HYMT_JSON           0x1
 #define NGX_HTTP_HYMT_FORM           0x2
@@ -549,6 +552,10 @@ typedef struct {
 char *ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_hymt_zone_conf_t *z);
 
+/* post handlers of NGINX's slots; bounds: of a ngx_conf_num_bounds_t */
+char *ngx_http_hymt_conf_bounds(ngx_conf_t *cf, void *post, void *data);
+char *ngx_http_hymt_conf_watchdog(ngx_conf_t *cf, void *post, void *data);
+
 char *ngx_http_hymt_conf_ratio(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_hymt_conf_cors(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -838,8 +845,19 @@ ngx_int_t ngx_http_hymt_param_real(ngx_http_hymt_call_t *call,
 ngx_int_t ngx_http_hymt_param_strings(ngx_http_hymt_call_t *call,
     const char *name, ngx_uint_t comma, json_t **value);
 
+/* "0.7", "1e-3": NGX_OK, or NGX_ERROR for what is no finite decimal number */
+ngx_int_t ngx_http_hymt_decimal(const char *text, double *value);
+
+/* what is too large for a float is out of range anyway */
+ngx_int_t ngx_http_hymt_float(ngx_http_hymt_call_t *call, const char *name,
+    double real, float *value);
+
 /* "an array", "a string" ...: of a JSON value, for messages */
 const char *ngx_http_hymt_type(json_t *value);
+
+/* the beginning of a client's string, for messages: no NUL ends it */
+const char *ngx_http_hymt_show(char shown[NGX_HTTP_HYMT_SHOWN],
+    const char *value, size_t len);
 
 
 /* ngx_http_hymt_session.c: on the event loop; call->session is set */

@@ -489,7 +489,7 @@ ngx_int_t
 ngx_http_hymt_deepl_one_of(ngx_http_hymt_call_t *call, const char *name,
     const char **values, ngx_uint_t *found)
 {
-    char         list[160], *p;
+    char         list[160], *p, shown[NGX_HTTP_HYMT_SHOWN];
     size_t       len;
     ngx_uint_t   i;
     const char  *value;
@@ -517,8 +517,8 @@ ngx_http_hymt_deepl_one_of(ngx_http_hymt_call_t *call, const char *name,
     }
 
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                       "Value for '%s' not supported: \"%.40s\" is none of %s",
-                       name, value, list);
+                       "Value for '%s' not supported: \"%s\" is none of %s",
+                       name, ngx_http_hymt_show(shown, value, len), list);
 
     return NGX_ERROR;
 }

@@ -43,7 +43,7 @@ ngx_http_hymt_deepl_lang(ngx_http_hymt_call_t *call, const char *name,
     int32_t *lang)
 {
     int          found;
-    char         list[1400];
+    char         list[1400], shown[NGX_HTTP_HYMT_SHOWN];
     size_t       len;
     ngx_int_t    rc;
     const char  *value;
@@ -71,8 +71,8 @@ ngx_http_hymt_deepl_lang(ngx_http_hymt_call_t *call, const char *name,
     (void) hymt_lang_list(call->model->params.languages, list, sizeof(list));
 
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "unsupported_language",
-                       "Value for '%s' not supported: \"%.40s\" is none of %s",
-                       name, value, list);
+                       "Value for '%s' not supported: \"%s\" is none of %s",
+                       name, ngx_http_hymt_show(shown, value, len), list);
 
     return NGX_ERROR;
 }

@@ -242,6 +242,7 @@ ngx_http_hymt_google_lang(ngx_http_hymt_call_t *call, const char *name,
     int32_t *lang)
 {
     int          found;
+    char         shown[NGX_HTTP_HYMT_SHOWN];
     size_t       len;
     ngx_int_t    rc;
     const char  *code;
@@ -264,8 +265,8 @@ ngx_http_hymt_google_lang(ngx_http_hymt_call_t *call, const char *name,
         || !(call->model->params.languages >> found & 1))
     {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                           "Invalid Value: %s \"%.40s\" is not supported",
-                           name, code);
+                           "Invalid Value: %s \"%s\" is not supported", name,
+                           ngx_http_hymt_show(shown, code, len));
         return NGX_ERROR;
     }
 

@@ -37,6 +37,7 @@ ngx_http_hymt_libre_lang(ngx_http_hymt_call_t *call, const char *code,
     size_t len, int32_t *lang)
 {
     int                          found;
+    char                         shown[NGX_HTTP_HYMT_SHOWN];
     ngx_http_hymt_libre_lang_t  *l;
 
     found = hymt_lang_find(code, len);
@@ -55,7 +56,8 @@ ngx_http_hymt_libre_lang(ngx_http_hymt_call_t *call, const char *code,
     }
 
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, NGX_HTTP_HYMT_LIBRE_SAYS,
-                       "%.40s is not supported", code);
+                       "%s is not supported",
+                       ngx_http_hymt_show(shown, code, len));
 
     return NGX_ERROR;
 }

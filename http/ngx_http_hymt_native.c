@@ -372,7 +372,7 @@ ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call, const char *name,
     const char *value, size_t len, int32_t *lang)
 {
     int              found;
-    char             list[1400];
+    char             list[1400], shown[NGX_HTTP_HYMT_SHOWN];
     hymt_lang_set_t  set;
 
     if (lang == &call->job.src && len == 4 && memcmp(value, "auto", 4) == 0) {
@@ -392,8 +392,9 @@ ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call, const char *name,
     (void) hymt_lang_list(set, list, sizeof(list));
 
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "unsupported_language",
-                       "%s \"%.40s\" is no language of model \"%s\"; it knows"
-                       " %s", name, value, call->model->name.data, list);
+                       "%s \"%s\" is no language of model \"%s\"; it knows %s",
+                       name, ngx_http_hymt_show(shown, value, len),
+                       call->model->name.data, list);
 
     return NGX_ERROR;
 }
@@ -443,6 +444,8 @@ static ngx_int_t
 ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
     json_t *value)
 {
+    char         shown[NGX_HTTP_HYMT_SHOWN];
+    size_t       len;
     ngx_uint_t   i;
     const char  *text;
 
@@ -455,9 +458,11 @@ ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
         return ngx_http_hymt_native_wrong(call, name, "a string", value);
     }
 
+    len = json_string_length(value);
+
     if (name[0] == 'f') {
         for (i = 0; i < hymt_nelts(formats); i++) {
-            if (strcmp(text, formats[i]) == 0) {
+            if (strlen(formats[i]) == len && strcmp(text, formats[i]) == 0) {
                 call->document.format = (hymt_format_t) i;
                 return NGX_OK;
             }
@@ -465,7 +470,7 @@ ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
 
     } else {
         for (i = 0; i < hymt_nelts(splits); i++) {
-            if (strcmp(text, splits[i]) == 0) {
+            if (strlen(splits[i]) == len && strcmp(text, splits[i]) == 0) {
                 call->document.split = (hymt_split_t) i;
                 return NGX_OK;
             }
@@ -473,9 +478,10 @@ ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
     }
 
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
-                       "%s must be %s, not \"%.40s\"", name,
+                       "%s must be %s, not \"%s\"", name,
                        name[0] == 'f' ? "text, html or xml"
-                       : "auto, none, sentence or paragraph", text);
+                       : "auto, none, sentence or paragraph",
+                       ngx_http_hymt_show(shown, text, len));
 
     return NGX_ERROR;
 }
@@ -528,10 +534,18 @@ ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call, const char *name,
     call->document.keep.item = call->data;
 
     json_array_foreach(value, i, one) {
-        if (!json_is_string(one) || json_string_length(one) == 0) {
+        if (!json_is_string(one)) {
             return ngx_http_hymt_native_wrong(call, name,
-                                              "an array of strings that are"
-                                              " not empty", one);
+                                              "an array of strings", one);
+        }
+
+        if (json_string_length(one) == 0
+            || strlen(json_string_value(one)) != json_string_length(one))
+        {
+            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                               "a term of keep must not be empty or hold a NUL"
+                               " character");
+            return NGX_ERROR;
         }
 
         call->document.keep.item[i] = json_string_value(one);
@@ -655,13 +669,13 @@ ngx_http_hymt_native_option(ngx_http_hymt_call_t *call, const char *name,
     }
 
     if (strcmp(name, "temperature") == 0) {
-        s->temperature = (float) real;
+        return ngx_http_hymt_float(call, name, real, &s->temperature);
 
     } else if (strcmp(name, "top_p") == 0) {
-        s->top_p = (float) real;
+        return ngx_http_hymt_float(call, name, real, &s->top_p);
 
     } else if (strcmp(name, "repetition_penalty") == 0) {
-        s->repetition_penalty = (float) real;
+        return ngx_http_hymt_float(call, name, real, &s->repetition_penalty);
 
     } else if (strcmp(name, "top_k") == 0) {
         s->top_k = (uint32_t) integer;

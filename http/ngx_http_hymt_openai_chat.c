@@ -485,6 +485,10 @@ ngx_http_hymt_openai_real(ngx_http_hymt_call_t *call, const char *name,
 
     rc = ngx_http_hymt_param_real(call, name, &real);
 
+    if (rc == NGX_OK) {
+        rc = ngx_http_hymt_float(call, name, real, value);
+    }
+
     if (rc == NGX_ERROR) {
         return ngx_http_hymt_openai_param(call, name);
     }
@@ -492,8 +496,6 @@ ngx_http_hymt_openai_real(ngx_http_hymt_call_t *call, const char *name,
     if (rc == NGX_DECLINED) {
         return NGX_OK;
     }
-
-    *value = (float) real;
 
     if (hymt_sampling_check(&call->job.sampling, &err) != HYMT_OK) {
         return ngx_http_hymt_openai_fault(call, "invalid_value", name, "%s",

@@ -12,6 +12,7 @@
 
 #include "ngx_http_hymt.h"
 
+#include <float.h>
 #include <math.h>
 
 
@@ -22,6 +23,7 @@
 
 
 static json_t *ngx_http_hymt_params_json(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_no_utf8(ngx_http_hymt_call_t *call);
 static size_t ngx_http_hymt_values(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_params_form(ngx_http_hymt_call_t *call,
     json_t *root, const char *data, size_t len);
@@ -34,6 +36,8 @@ static ngx_int_t ngx_http_hymt_part(ngx_http_hymt_call_t *call, json_t *root,
 static ngx_int_t ngx_http_hymt_put(ngx_http_hymt_call_t *call, json_t *root,
     const char *name, const char *value, size_t len);
 static ngx_int_t ngx_http_hymt_wrong(ngx_http_hymt_call_t *call,
+    const char *name, const char *want, json_t *value);
+static ngx_int_t ngx_http_hymt_no_number(ngx_http_hymt_call_t *call,
     const char *name, const char *want, json_t *value);
 static ngx_int_t ngx_http_hymt_no_memory(ngx_http_hymt_call_t *call);
 
@@ -99,9 +103,7 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
 
     if (root == NULL) {
         if (json_error_code(&error) == json_error_invalid_utf8) {
-            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_utf8",
-                               "line %d, column %d: the body is not UTF-8",
-                               error.line, error.column);
+            ngx_http_hymt_no_utf8(call);
 
         } else {
             ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_json",
@@ -122,6 +124,39 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
     }
 
     return root;
+}
+
+
+/* Jansson tells no column of it. */
+static void
+ngx_http_hymt_no_utf8(ngx_http_hymt_call_t *call)
+{
+    size_t       bad;
+    ngx_uint_t   line, column;
+    const char  *p, *last;
+
+    bad = 0;
+
+    (void) hymt_utf8_check(call->body, call->body_len, &bad);
+
+    line = 1;
+    column = 1;
+    last = call->body + bad;
+
+    for (p = call->body; p < last; p++) {
+
+        if (*p == '\n') {
+            line++;
+            column = 1;
+
+        } else if ((*p & 0xc0) != 0x80) {
+            column++;
+        }
+    }
+
+    ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_utf8",
+                       "line %lu, column %lu: the body is not UTF-8",
+                       (unsigned long) line, (unsigned long) column);
 }
 
 
@@ -435,6 +470,11 @@ ngx_http_hymt_param_string(ngx_http_hymt_call_t *call, const char *name,
 
     if (len != NULL) {
         *len = json_string_length(v);
+
+    } else if (strlen(*value) != json_string_length(v)) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                           "%s must not hold a NUL character", name);
+        return NGX_ERROR;
     }
 
     return NGX_OK;
@@ -484,9 +524,10 @@ ngx_int_t
 ngx_http_hymt_param_integer(ngx_http_hymt_call_t *call, const char *name,
     int64_t low, int64_t high, int64_t *value)
 {
-    char       *end;
-    json_t     *v;
-    long long   n;
+    char        *end;
+    json_t      *v;
+    long long    n;
+    const char  *text;
 
     v = json_object_get(call->root, name);
 
@@ -498,11 +539,14 @@ ngx_http_hymt_param_integer(ngx_http_hymt_call_t *call, const char *name,
         n = json_integer_value(v);
 
     } else if (json_is_string(v) && call->type != NGX_HTTP_HYMT_JSON) {
+        text = json_string_value(v);
         errno = 0;
-        n = strtoll(json_string_value(v), &end, 10);
+        n = strtoll(text, &end, 10);
 
-        if (end == json_string_value(v) || *end != '\0' || errno) {
-            return ngx_http_hymt_wrong(call, name, "an integer", v);
+        if (end == text || *end != '\0' || errno
+            || (*text != '-' && (*text < '0' || *text > '9')))
+        {
+            return ngx_http_hymt_no_number(call, name, "an integer", v);
         }
 
     } else {
@@ -526,7 +570,6 @@ ngx_int_t
 ngx_http_hymt_param_real(ngx_http_hymt_call_t *call, const char *name,
     double *value)
 {
-    char    *end;
     double   x;
     json_t  *v;
 
@@ -540,13 +583,9 @@ ngx_http_hymt_param_real(ngx_http_hymt_call_t *call, const char *name,
         x = json_number_value(v);
 
     } else if (json_is_string(v) && call->type != NGX_HTTP_HYMT_JSON) {
-        errno = 0;
-        x = strtod(json_string_value(v), &end);
 
-        if (end == json_string_value(v) || *end != '\0' || errno
-            || !isfinite(x))
-        {
-            return ngx_http_hymt_wrong(call, name, "a number", v);
+        if (ngx_http_hymt_decimal(json_string_value(v), &x) != NGX_OK) {
+            return ngx_http_hymt_no_number(call, name, "a number", v);
         }
 
     } else {
@@ -554,6 +593,46 @@ ngx_http_hymt_param_real(ngx_http_hymt_call_t *call, const char *name,
     }
 
     *value = x;
+
+    return NGX_OK;
+}
+
+
+/* strtod() takes "inf", "nan", "0x1" and leading blanks as well */
+ngx_int_t
+ngx_http_hymt_decimal(const char *text, double *value)
+{
+    char    *end;
+    double   x;
+
+    if (text[0] == '\0' || text[strspn(text, "0123456789.eE+-")] != '\0') {
+        return NGX_ERROR;
+    }
+
+    errno = 0;
+    x = strtod(text, &end);
+
+    if (*end != '\0' || errno || !isfinite(x)) {
+        return NGX_ERROR;
+    }
+
+    *value = x;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_hymt_float(ngx_http_hymt_call_t *call, const char *name, double real,
+    float *value)
+{
+    if (fabs(real) > FLT_MAX) {
+        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
+                           "%s: %g is out of range", name, real);
+        return NGX_ERROR;
+    }
+
+    *value = (float) real;
 
     return NGX_OK;
 }
@@ -636,6 +715,22 @@ ngx_http_hymt_wrong(ngx_http_hymt_call_t *call, const char *name,
 }
 
 
+/* Of a form, where everything is a string. */
+static ngx_int_t
+ngx_http_hymt_no_number(ngx_http_hymt_call_t *call, const char *name,
+    const char *want, json_t *value)
+{
+    char  shown[NGX_HTTP_HYMT_SHOWN];
+
+    ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
+                       "%s must be %s, not \"%s\"", name, want,
+                       ngx_http_hymt_show(shown, json_string_value(value),
+                                          json_string_length(value)));
+
+    return NGX_ERROR;
+}
+
+
 static ngx_int_t
 ngx_http_hymt_no_memory(ngx_http_hymt_call_t *call)
 {
@@ -643,6 +738,24 @@ ngx_http_hymt_no_memory(ngx_http_hymt_call_t *call)
                        "out of memory");
 
     return NGX_ERROR;
+}
+
+
+const char *
+ngx_http_hymt_show(char shown[NGX_HTTP_HYMT_SHOWN], const char *value,
+    size_t len)
+{
+    size_t  i;
+
+    len = hymt_utf8_whole(value, ngx_min(len, NGX_HTTP_HYMT_SHOWN - 1));
+
+    for (i = 0; i < len; i++) {
+        shown[i] = value[i] ? value[i] : '?';
+    }
+
+    shown[len] = '\0';
+
+    return shown;
 }
 
 

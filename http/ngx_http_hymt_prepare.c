@@ -24,6 +24,7 @@
 
 static void ngx_http_hymt_clean(char *message);
 static ngx_int_t ngx_http_hymt_check_options(ngx_http_hymt_call_t *call);
+static const char *ngx_http_hymt_asked(ngx_http_hymt_call_t *call, char *list);
 static ngx_int_t ngx_http_hymt_detect(ngx_http_hymt_call_t *call);
 static ngx_uint_t ngx_http_hymt_translated(ngx_http_hymt_call_t *call,
     const hymt_detection_t *d);
@@ -345,11 +346,10 @@ ngx_http_hymt_check_options(ngx_http_hymt_call_t *call)
     if (!ngx_http_hymt_has(call, 0)) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "not_supported",
                            "model \"%s\" does not do what was asked (family"
-                           " %s%s): leave out terms, context, style or"
-                           " session_id", call->model->name.data,
+                           " %s%s): leave out %s", call->model->name.data,
                            hymt_family_name(call->model->params.family),
                            call->model->prompt.len ? ", with a \"prompt\" of"
-                           " its own" : "");
+                           " its own" : "", ngx_http_hymt_asked(call, list));
         return NGX_ERROR;
     }
 
@@ -372,6 +372,38 @@ ngx_http_hymt_check_options(ngx_http_hymt_call_t *call)
     }
 
     return NGX_OK;
+}
+
+
+/* What the call holds beside its texts, by the names of its API's fields. */
+static const char *
+ngx_http_hymt_asked(ngx_http_hymt_call_t *call, char *list)
+{
+    char        *p;
+    ngx_uint_t   i;
+
+    struct {
+        ngx_uint_t   there;
+        const char  *name;
+    } fields[] = {
+        { call->n_terms, "terms" },
+        { call->glossary != NULL, "glossary_id" },
+        { call->job.part_len[HYMT_PART_CONTEXT], "context" },
+        { call->job.part_len[HYMT_PART_STYLE],
+          call->conf->api == &ngx_http_hymt_deepl ? "formality" : "style" },
+        { call->session != NULL, "session_id" }
+    };
+
+    p = list;
+    *p = '\0';
+
+    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (fields[i].there) {
+            p += sprintf(p, "%s%s", p == list ? "" : ", ", fields[i].name);
+        }
+    }
+
+    return list;
 }
 
 

@@ -89,10 +89,14 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
 
         } else {
             ngx_http_hymt_fail(call, NGX_HTTP_NOT_ALLOWED,
-                               "method_not_allowed", "use %s",
-                               (call->allow & NGX_HTTP_POST) ? "POST"
-                               : (call->allow & NGX_HTTP_GET) ? "GET"
-                               : "DELETE");
+                               "method_not_allowed", "use%s%s%s",
+                               (call->allow & NGX_HTTP_GET) ? " GET" : "",
+                               !(call->allow & NGX_HTTP_POST) ? ""
+                               : (call->allow & NGX_HTTP_GET) ? " or POST"
+                               : " POST",
+                               !(call->allow & NGX_HTTP_DELETE) ? ""
+                               : call->allow == NGX_HTTP_DELETE ? " DELETE"
+                               : " or DELETE");
         }
 
     } else if (ngx_http_hymt_check_type(r, call) != NGX_OK) {

@@ -126,18 +126,25 @@ POST /translate
 [map { "POST /translate\n{\"text\": \"a\", \"tgt_lang\": \"de\", $_}" }
     '"temperature": -1', '"temperature": 1e30', '"top_p": 0', '"top_p": 2',
     '"top_k": -1', '"repetition_penalty": 0', '"max_tokens": 0', '"seed": -1',
-    '"max_tokens": 4294967296', '"src_lang": "de"']
+    '"max_tokens": 4294967296', '"src_lang": "de"', '"temperature": 1e300',
+    '"keep": [""]', '"keep": ["a", "b\\u0000c"]', '"format": "html\\u0000"',
+    '"split": "none\\u0000x"']
 --- more_headers eval
-[map { "Content-Type: application/json" } 1 .. 10]
+[map { "Content-Type: application/json" } 1 .. 15]
 --- error_code eval
-[(400) x 10]
+[(400) x 15]
 --- response_body_like eval
 [map { "^\\{\"error\":\\{\"code\":\"invalid_value\",\"message\":\".*$_" }
     'temperature', 'temperature', 'top_p', 'top_p', 'top_k',
     'repetition_penalty', 'max_tokens must be from 1 to 2147483647, not 0',
     'seed must be from 0 to 9223372036854775807, not -1',
     'max_tokens must be from 1 to 2147483647, not 4294967296',
-    'source and target language are the same: de']
+    'source and target language are the same: de',
+    'temperature: 1e.300 is out of range',
+    'a term of keep must not be empty or hold a NUL character',
+    'a term of keep must not be empty or hold a NUL character',
+    'format must be text, html or xml, not \\\\"html\\?\\\\"',
+    'split must be auto, none, sentence or paragraph, not \\\\"none\\?x\\\\"']
 
 
 
@@ -145,14 +152,15 @@ POST /translate
 --- request eval
 [map { "POST /translate\n{\"text\": \"a\", $_}" }
     '"tgt_lang": "ja"', '"tgt_lang": "tlh"', '"tgt_lang": ""',
-    '"tgt_lang": "de", "src_lang": "automatic"']
+    '"tgt_lang": "de", "src_lang": "automatic"', '"tgt_lang": "de\\u0000x"']
 --- more_headers eval
-[map { "Content-Type: application/json" } 1 .. 4]
+[map { "Content-Type: application/json" } 1 .. 5]
 --- error_code eval
-[(400) x 4]
+[(400) x 5]
 --- response_body_like eval
 [map { "\"code\":\"unsupported_language\",\"message\":\"$_ is no language of model \\\\\"demo\\\\\"; it knows .*zh .Chinese" }
-    'tgt_lang \\\\"ja\\\\"', 'tgt_lang \\\\"tlh\\\\"', 'tgt_lang \\\\"\\\\"', 'src_lang \\\\"automatic\\\\"']
+    'tgt_lang \\\\"ja\\\\"', 'tgt_lang \\\\"tlh\\\\"', 'tgt_lang \\\\"\\\\"', 'src_lang \\\\"automatic\\\\"',
+    'tgt_lang \\\\"de\\?x\\\\"']
 
 
 
@@ -177,7 +185,15 @@ POST /translate
 --- request eval
 "POST /translate\n{\"text\": \"a\xff\xfe\", \"tgt_lang\": \"de\"}"
 --- response_body_like chomp
-"code":"invalid_utf8","message":"line 1, column \d+: the body is not UTF-8"
+"code":"invalid_utf8","message":"line 1, column 12: the body is not UTF-8"
+
+
+
+=== TEST 12a: on another line, behind characters of several bytes
+--- request eval
+"POST /translate\n{\"tgt_lang\": \"de\",\n \"text\": \"\xc3\xa4\xe4\xbd\xa0\xff\"}"
+--- response_body
+{"error":{"code":"invalid_utf8","message":"line 2, column 13: the body is not UTF-8"}}
 
 
 
@@ -307,14 +323,27 @@ POST /translate
 === TEST 24: bad values in the query string
 --- request eval
 ["POST /translate?to=de&temperature=x\na", "POST /translate?to=de&top_k=-3\na",
- "POST /translate?to=xx\na", "POST /translate\na"]
+ "POST /translate?to=xx\na", "POST /translate\na",
+ (map { "POST /translate?to=de&$_\na" } 'temperature=inf', 'temperature=nan',
+  'temperature=0x1', 'top_p=+1', 'top_k=0x1', 'top_k=+1', 'seed=', 'temperature=',
+  'temperature=1e999', 'temperature=1e300')]
 --- more_headers eval
-[map { "Content-Type: text/plain" } 1 .. 4]
+[map { "Content-Type: text/plain" } 1 .. 14]
 --- error_code eval
-[(400) x 4]
+[(400) x 14]
 --- response_body_like eval
 ['temperature must be a number', 'top_k must be from 0 to \d+, not -3', 'unsupported_language',
- 'give \\\\"\?to=\\\\"']
+ 'give \\\\"\?to=\\\\"',
+ 'temperature must be a number, not \\\\"inf\\\\"',
+ 'temperature must be a number, not \\\\"nan\\\\"',
+ 'temperature must be a number, not \\\\"0x1\\\\"',
+ 'top_p must be a number, not \\\\" 1\\\\"',
+ 'top_k must be an integer, not \\\\"0x1\\\\"',
+ 'top_k must be an integer, not \\\\" 1\\\\"',
+ 'seed must be an integer, not \\\\"\\\\"',
+ 'temperature must be a number, not \\\\"\\\\"',
+ 'temperature must be a number, not \\\\"1e999\\\\"',
+ 'temperature: 1e.300 is out of range']
 
 
 
@@ -351,6 +380,6 @@ Retry-After: 1
 POST /translate
 {"text": "a", "tgt_lang": "\u0000\"\n\\"}
 --- response_body_like chomp
-"code":"unsupported_language"
+"code":"unsupported_language","message":"tgt_lang \\"\?\\"\?\\\\\\" is no language
 --- no_error_log
 [alert]

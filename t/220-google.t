@@ -351,7 +351,10 @@ error_is($s->json('/long/', { %{with(q => 'word ' x 3000)}, format => 'text' }),
          400, 'invalid', qr/takes at most|tokens/, 'a long text');
 error_is($s->get("$v2/nothing"), 404, 'notFound', qr/./, 'no such path');
 error_is($s->send($s->http('DELETE', $v2)), 405, 'httpMethodNotAllowed',
-         qr/./, 'DELETE');
+         'use GET or POST', 'DELETE');
+error_is($s->json($v2, { %{with(q => 'a')}, target => "de\0x" }), 400,
+         'invalid', 'Invalid Value: target "de?x" is not supported',
+         'a target with NUL');
 error_is($s->post($v2, 'a', 'Content-Type: text/plain'), 415, 'invalid',
          qr/./, 'plain text');
 

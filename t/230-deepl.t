@@ -333,6 +333,11 @@ is((translations({ text => ['繁體中文'], source_lang => 'ZH-HANT',
     cmp_ok(cost({ %$zh, context => 'A menu.' }, '/more'), '>', $plain,
            'context: into the prompt');
 
+    my $refused = $s->json('/v2/translate', { %$zh, context => 'A menu.' });
+
+    is($refused->{status}, 400, 'context: the family has no prompt for it');
+    like($refused->{json}{message}, qr/: leave out context$/,
+         'context: and is named as DeepL names it');
     is(cost({ %$zh, formality => $_ }), cost($zh), "formality $_: without")
         for qw(prefer_more prefer_less default);
 
