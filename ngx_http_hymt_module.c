@@ -28,11 +28,19 @@ static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
 
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
-    ngx_conf_check_num_bounds, 1, 1024
+    ngx_http_hymt_conf_bounds, 1, 1024
 };
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_texts_bounds = {
-    ngx_conf_check_num_bounds, 1, 100000
+    ngx_http_hymt_conf_bounds, 1, 100000
+};
+
+static ngx_conf_num_bounds_t  ngx_http_hymt_unit_bounds = {
+    ngx_http_hymt_conf_bounds, 64, 1024 * 1024
+};
+
+static ngx_conf_post_t  ngx_http_hymt_watchdog_bounds = {
+    ngx_http_hymt_conf_watchdog
 };
 
 
@@ -115,7 +123,7 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       ngx_conf_set_msec_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_hymt_main_conf_t, watchdog),
-      NULL },
+      &ngx_http_hymt_watchdog_bounds },
 
     { ngx_string("hymt_translate"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
@@ -304,7 +312,7 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
       ngx_conf_set_size_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_hymt_loc_conf_t, unit),
-      NULL },
+      &ngx_http_hymt_unit_bounds },
 
       ngx_null_command
 };

@@ -9,7 +9,7 @@
  */
 
 
-#include "ngx_http_hymt.h"
+#include "ngx_http_hymt_runtime.h"
 
 
 static ngx_int_t ngx_http_hymt_conf_zone_name(ngx_conf_t *cf,
@@ -28,17 +28,24 @@ ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     ssize_t      size;
     ngx_int_t    rc;
     ngx_str_t   *value, name, s;
-    ngx_uint_t   i;
+    ngx_uint_t   i, ttl, bytes;
 
     value = cf->args->elts;
     len = ngx_strlen(z->param);
 
     ngx_str_null(&name);
     size = 0;
+    ttl = 0;
+    bytes = 0;
 
     for (i = 1; i < cf->args->nelts; i++) {
 
         if (ngx_strncmp(value[i].data, "zone=", 5) == 0) {
+
+            if (name.len) {
+                goto duplicate;
+            }
+
             rc = ngx_http_hymt_conf_zone_name(cf, &value[i], &name, &size);
 
             if (rc == NGX_ERROR) {
@@ -53,6 +60,11 @@ ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
         }
 
         if (ngx_strncmp(value[i].data, "ttl=", 4) == 0) {
+
+            if (ttl++) {
+                goto duplicate;
+            }
+
             s.data = value[i].data + 4;
             s.len = value[i].len - 4;
             z->ttl = ngx_parse_time(&s, 1);
@@ -67,12 +79,21 @@ ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
         }
 
         if (ngx_strncmp(value[i].data, z->param, len) == 0) {
+
+            if (bytes++) {
+                goto duplicate;
+            }
+
             s.data = value[i].data + len;
             s.len = value[i].len - len;
             z->bytes = ngx_parse_size(&s);
 
             if (z->bytes < z->least || z->bytes > z->most) {
-                goto invalid;
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "invalid parameter \"%V\" of \"%V\": it"
+                                   " must be from %z to %z bytes", &value[i],
+                                   &cmd->name, z->least, z->most);
+                return NGX_CONF_ERROR;
             }
 
             continue;
@@ -95,6 +116,14 @@ ngx_http_hymt_conf_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     return NGX_CONF_OK;
+
+duplicate:
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "duplicate parameter \"%V\" of \"%V\"", &value[i],
+                       &cmd->name);
+
+    return NGX_CONF_ERROR;
 
 invalid:
 
@@ -133,6 +162,40 @@ ngx_http_hymt_conf_zone_name(ngx_conf_t *cf, ngx_str_t *value,
     }
 
     return NGX_OK;
+}
+
+
+/* For NGINX's slots: of numbers, times and sizes, all as wide as this. */
+char *
+ngx_http_hymt_conf_bounds(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_conf_num_bounds_t *bounds = post;
+    ngx_int_t *n = data;
+
+    ngx_str_t  *value;
+
+    if (*n >= bounds->low && *n <= bounds->high) {
+        return NGX_CONF_OK;
+    }
+
+    value = cf->args->elts;
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" must be from %i to %i, not \"%V\"", &value[0],
+                       bounds->low, bounds->high, &value[1]);
+
+    return NGX_CONF_ERROR;
+}
+
+
+/* Worker 0 looks at its engines no more often. */
+char *
+ngx_http_hymt_conf_watchdog(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_msec_t *watchdog = data;
+
+    return *watchdog == 0 || *watchdog >= NGX_HTTP_HYMT_WATCH
+           ? NGX_CONF_OK : "must be 0 (off), or 500ms at least";
 }
 
 
@@ -348,6 +411,7 @@ ngx_http_hymt_conf_sampling_value(ngx_str_t *arg,
     char       *end;
     u_char     *eq;
     float      *real;
+    double      number;
     ngx_str_t   name;
 
     eq = ngx_strlchr(arg->data, arg->data + arg->len, '=');
@@ -381,9 +445,16 @@ ngx_http_hymt_conf_sampling_value(ngx_str_t *arg,
     errno = 0;
 
     if (real != NULL) {
-        *real = strtof((char *) eq, &end);
+        if (ngx_http_hymt_decimal((char *) eq, &number) != NGX_OK) {
+            return NGX_ERROR;
+        }
 
-    } else if (name.len == 5 && ngx_strncmp(name.data, "top_k", 5) == 0) {
+        *real = (float) number;
+
+        return NGX_OK;
+    }
+
+    if (name.len == 5 && ngx_strncmp(name.data, "top_k", 5) == 0) {
         unsigned long long  n;
 
         n = strtoull((char *) eq, &end, 10);

@@ -256,7 +256,7 @@ ok
 --- config
 --- must_die
 --- error_log
-value must be between 1 and 1024
+"hymt_window" must be from 1 to 1024, not "0"
 
 
 
@@ -401,3 +401,61 @@ invalid value "urgent"
 --- must_die
 --- error_log
 in "hymt_cors" is no origin
+
+
+
+=== TEST 37: a watchdog that would bite at any step
+--- http_config
+    hymt_watchdog 1ms;
+--- config
+--- must_die
+--- error_log
+"hymt_watchdog" directive must be 0 (off), or 500ms at least
+
+
+
+=== TEST 38: no watchdog
+--- http_config
+    hymt_watchdog 0;
+--- config
+    location = /ok { return 200 "ok\n"; }
+--- request
+GET /ok
+--- response_body
+ok
+
+
+
+=== TEST 39: units of no byte
+--- config
+    hymt_unit 0;
+--- must_die
+--- error_log
+"hymt_unit" must be from 64 to 1048576, not "0"
+
+
+
+=== TEST 40: units of a byte
+--- config
+    hymt_unit 1;
+--- must_die
+--- error_log
+"hymt_unit" must be from 64 to 1048576, not "1"
+
+
+
+=== TEST 41: more texts than are ever taken
+--- config
+    hymt_max_texts 1000000;
+--- must_die
+--- error_log
+"hymt_max_texts" must be from 1 to 100000, not "1000000"
+
+
+
+=== TEST 42: a sampling value that is hexadecimal
+--- config
+    hymt_sampling greedy temperature=0x1;
+--- must_die
+--- error_log
+invalid parameter "temperature=0x1" of "hymt_sampling"
