@@ -38,6 +38,15 @@ hymt_uniform(const hymt_sampling_t *s, uint32_t n)
 }
 
 
+void
+hymt_sampling_again(hymt_sampling_t *s, uint32_t attempt)
+{
+    /* 2^64 by the golden ratio: far from the seeds that people give */
+
+    s->seed ^= attempt * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+
 hymt_status_t
 hymt_sampling_check(const hymt_sampling_t *s, hymt_error_t *err)
 {

@@ -36,6 +36,13 @@ float hymt_uniform(const hymt_sampling_t *s, uint32_t n);
 
 
 /*
+ * For a sequence that is asked for once more, since nobody can use the first
+ * answer (attempt 1): other random numbers, the same ones each time.
+ */
+void hymt_sampling_again(hymt_sampling_t *s, uint32_t attempt);
+
+
+/*
  * Checks ranges: temperature in [0, 10], top_p in (0, 1], repetition_penalty
  * in [0.1, 10], finite all.  The error names the field.
  */

@@ -342,7 +342,7 @@ ngx_http_hymt_cache_find(ngx_http_hymt_job_t *job, const hymt_job_t *params,
 
     if (!cached->writes
         || (params->sampling.temperature != 0
-            && params->sampling.seed == cached->drawn))
+            && job->item->sampling.seed == cached->drawn))
     {
         cached->passed = 1;
         return NGX_DECLINED;

@@ -102,6 +102,10 @@ ngx_http_hymt_ask(ngx_http_hymt_job_t *job, const hymt_unit_t *unit)
                             | (unit->id & 0xffff);
     params.deadline_ns = call->deadline;
 
+    if (unit->attempt) {
+        hymt_sampling_again(&params.sampling, unit->attempt);
+    }
+
     if (call->stream
         && (item->doc == NULL || hymt_document_plain(item->doc)))
     {

@@ -167,5 +167,38 @@ $r = $s->json('/translate', { text => '<a><b>Open</a>', tgt_lang => 'de',
 is($r->{status}, 400, 'malformed XML is refused');
 like($r->{json}{error}{message}, qr/line 1/, 'with its place');
 
+# An answer of nothing is asked for once more, of which the second token tells;
+# then with other random numbers, so not for nothing again.  The same each time.
+
+{
+    my ($twice, $kept, $differ) = (0, 0, 0);
+    my $source = 'Open the file.';
+
+    for my $first (0, 50, 100) {
+        my @ask = map {
+            $s->http_json('/translate', { text => $source, tgt_lang => 'de',
+                                          temperature => 5, max_tokens => 1,
+                                          seed => $_ })
+        } $first + 1 .. $first + 50;
+
+        my @one = $s->send_many([@ask]);
+        my @other = $s->send_many([@ask]);
+
+        for my $i (0 .. $#one) {
+            $differ++ if $one[$i]{json}{translation}
+                         ne $other[$i]{json}{translation};
+
+            next if $one[$i]{json}{usage}{completion_tokens} != 2;
+
+            $twice++;
+            $kept++ if $one[$i]{json}{translation} eq $source;
+        }
+    }
+
+    cmp_ok($twice, '>', 0, 'nothing: some are asked for twice');
+    cmp_ok($kept, '<', $twice, "nothing: of $twice not all for nothing");
+    is($differ, 0, 'nothing: and the same comes of it each time');
+}
+
 $s->finish();
 done_testing();

@@ -419,6 +419,35 @@ test_check(void)
 
 
 static void
+test_again(void)
+{
+    uint32_t         i, same;
+    hymt_sampling_t  first, second, again;
+
+    memset(&first, 0, sizeof(first));
+    first.seed = 7;
+    first.index = 3;
+
+    second = first;
+    again = first;
+
+    hymt_sampling_again(&second, 1);
+    hymt_sampling_again(&again, 1);
+
+    for (i = 0, same = 0; i < 100; i++) {
+        same += hymt_uniform(&first, i) == hymt_uniform(&second, i);
+    }
+
+    ok(same < 5, "another try: other numbers, %u of 100 the same", same);
+    ok(second.seed == again.seed && second.index == first.index,
+       "another try: always the same ones");
+
+    hymt_sampling_again(&first, 0);
+    is_int(first.seed, 7, "the first try has its seed");
+}
+
+
+static void
 test_finite(void)
 {
     uint32_t  i;
@@ -446,6 +475,7 @@ main(void)
     test_distribution();
     test_uniform();
     test_check();
+    test_again();
     test_finite();
 
     return tap_done();
