@@ -14,6 +14,8 @@
 
 static hymt_status_t hymt_document_keep_terms(hymt_document_t *doc,
     const hymt_list_t *list, hymt_error_t *err);
+static void hymt_document_show(const hymt_document_t *doc,
+    const hymt_work_t *work, hymt_unit_t *unit);
 static void hymt_document_empty(hymt_document_t *doc, hymt_work_t *work);
 static hymt_work_t *hymt_document_out(hymt_document_t *doc, uint32_t id);
 static bool hymt_document_flush(hymt_document_t *doc);
@@ -164,6 +166,16 @@ hymt_document_next(hymt_document_t *doc, hymt_unit_t *unit)
     doc->n_out++;
     doc->stats.units++;
 
+    hymt_document_show(doc, work, unit);
+
+    return HYMT_OK;
+}
+
+
+static void
+hymt_document_show(const hymt_document_t *doc, const hymt_work_t *work,
+    hymt_unit_t *unit)
+{
     memset(unit, 0, sizeof(*unit));
 
     unit->id = work->id;
@@ -176,8 +188,20 @@ hymt_document_next(hymt_document_t *doc, hymt_unit_t *unit)
         unit->context = work->before->text;
         unit->context_len = work->before->len;
     }
+}
 
-    return HYMT_OK;
+
+void
+hymt_document_waiting(const hymt_document_t *doc, hymt_unit_pt each,
+    void *data)
+{
+    hymt_unit_t         unit;
+    const hymt_work_t  *work;
+
+    for (work = doc->queue; work != NULL; work = work->queue) {
+        hymt_document_show(doc, work, &unit);
+        each(&unit, data);
+    }
 }
 
 

@@ -152,6 +152,13 @@ void hymt_document_free(hymt_document_t *doc);
 hymt_status_t hymt_document_next(hymt_document_t *doc, hymt_unit_t *unit);
 
 
+/* Shows the units that next() has yet to hand out, in order. */
+typedef void (*hymt_unit_pt)(const hymt_unit_t *unit, void *data);
+
+void hymt_document_waiting(const hymt_document_t *doc, hymt_unit_pt each,
+    void *data);
+
+
 /*
  * The translation of a unit that is out; cut: the model was stopped by length
  * or loop, so the end is missing (what there is, is taken, unless it lacks tags

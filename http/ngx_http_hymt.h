@@ -47,6 +47,7 @@
 #include "document.h"
 #include "glossary.h"
 #include "host.h"
+#include "quota.h"
 #include "ngx_http_hymt_cache.h"
 #include "ngx_http_hymt_metrics.h"
 
@@ -150,7 +151,8 @@ struct ngx_http_hymt_model_s {
     int                         host_fd;
 
     ngx_http_hymt_stats_t      *stats;     /* in the zone */
-    ngx_atomic_t               *load;      /* [lanes], tokens in flight */
+    hymt_quota_t               *load;      /* [lanes], tokens in flight */
+    ngx_uint_t                  frame;     /* tokens of a prompt's own */
 
     /* of this process */
     ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
@@ -227,7 +229,7 @@ typedef struct {
     ngx_uint_t                  priority;  /* hymt_priority_t */
     ngx_http_complex_value_t   *fair_key;
     ngx_int_t                   concurrency;   /* requests; 0: any */
-    ngx_atomic_t               *load;      /* [lanes], those in hand */
+    hymt_quota_t               *load;      /* [lanes], those in hand */
 
     /* hymt_sampling: a base, and values over it */
     ngx_uint_t                  sampling;  /* ngx_http_hymt_sampling_e */
@@ -519,7 +521,9 @@ struct ngx_http_hymt_call_s {
     unsigned                    each:1;    /* a text may fail alone */
     unsigned                    busy:1;    /* a thread holds it */
     unsigned                    entered:1; /* what the engine takes in */
-    ngx_uint_t                  tokens;    /* of its texts, about */
+    unsigned                    loaded:1;  /* counted in what is in hand */
+    ngx_uint_t                  tokens;    /* of its prompts, about */
+    ngx_uint_t                  n_units;   /* by "tokens" */
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
@@ -645,13 +649,17 @@ ngx_uint_t ngx_http_hymt_leaves(void);
 /* ngx_http_hymt_load.c: what all workers have in hand */
 size_t ngx_http_hymt_load_size(ngx_http_hymt_main_conf_t *hmcf);
 void ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf,
-    ngx_atomic_t *words);
+    hymt_quota_t *words);
 void ngx_http_hymt_load_reset(ngx_http_hymt_main_conf_t *hmcf,
     ngx_uint_t lane);
-void ngx_http_hymt_load_add(ngx_http_hymt_call_t *call, ngx_uint_t lane);
-void ngx_http_hymt_load_remove(ngx_http_hymt_call_t *call, ngx_uint_t lane);
+
+/* hymt_concurrency; a look, before the body is read: NGX_OK or NGX_ERROR
+   (failure) */
 ngx_int_t ngx_http_hymt_check_location(ngx_http_hymt_call_t *call);
-ngx_int_t ngx_http_hymt_check_tokens(ngx_http_hymt_call_t *call);
+
+/* hymt_concurrency and "queue_tokens"; the same, and from now on it counts */
+ngx_int_t ngx_http_hymt_load_take(ngx_http_hymt_call_t *call, ngx_uint_t lane);
+void ngx_http_hymt_load_give(ngx_http_hymt_call_t *call, ngx_uint_t lane);
 
 /* the text so far of a job in the engine: the slot's, to be copied */
 void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
@@ -667,6 +675,9 @@ void ngx_http_hymt_line_up(ngx_http_hymt_call_t *call);
 
 /* wakes the next one in line: the caller leaves a slot that it was woken for */
 void ngx_http_hymt_pass_on(void);
+
+/* ngx_http_hymt_load_take() for this worker */
+ngx_int_t ngx_http_hymt_take_load(ngx_http_hymt_call_t *call);
 
 /* what this process knows of the model's engine; false: nothing to ask */
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
@@ -704,6 +715,10 @@ ngx_int_t ngx_http_hymt_call_work(ngx_http_hymt_call_t *call, size_t size,
 
 /* one of the window that is free; there is one where less is running */
 ngx_http_hymt_job_t *ngx_http_hymt_free_job(ngx_http_hymt_call_t *call);
+
+/* call->tokens, where "queue_tokens" asks for them: the documents are made and
+   nothing of them is handed out; any thread */
+void ngx_http_hymt_estimate(ngx_http_hymt_call_t *call);
 
 /* NGX_OK, NGX_AGAIN: when more results are in; NGX_DONE: no more */
 ngx_int_t ngx_http_hymt_next_unit(ngx_http_hymt_call_t *call,

@@ -291,14 +291,14 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
     size_t      need;
     ngx_uint_t  i;
 
-    if (!call->cached.reads && ngx_http_hymt_check_queue(call) != NGX_OK) {
+    if (call->session != NULL
+        && ngx_http_hymt_session_context(call) != NGX_OK)
+    {
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
     }
 
-    if (call->session != NULL
-        && ngx_http_hymt_session_context(call) != NGX_OK)
-    {
+    if (!call->cached.reads && ngx_http_hymt_check_queue(call) != NGX_OK) {
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
     }
@@ -383,19 +383,14 @@ ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
 }
 
 
+/* NGX_OK: from now on it counts in what is in hand. */
 static ngx_int_t
 ngx_http_hymt_check_queue(ngx_http_hymt_call_t *call)
 {
-    if (ngx_http_hymt_check_location(call) != NGX_OK
-        || ngx_http_hymt_check_tokens(call) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
     if (ngx_http_hymt_in_flight(call->model)
         < (uint32_t) call->model->queue)
     {
-        return NGX_OK;
+        return ngx_http_hymt_take_load(call);
     }
 
     ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",

@@ -6,22 +6,19 @@
 
 /*
  * What the workers of a configuration have in hand together: tokens by model,
- * requests by location.  A word for each worker, which it alone writes, so that
- * one that dies leaves nothing behind.
+ * requests by location, each a quota with a word for each worker.
  */
 
 
 #include "ngx_http_hymt.h"
 
 
-static ngx_uint_t ngx_http_hymt_load(ngx_http_hymt_main_conf_t *hmcf,
-    ngx_atomic_t *words);
-static ngx_uint_t ngx_http_hymt_tokens(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_busy_location(ngx_http_hymt_call_t *call);
 
 
 /* In the master, over as many zeroed bytes as size() says. */
 void
-ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf, ngx_atomic_t *words)
+ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf, hymt_quota_t *words)
 {
     ngx_uint_t                  i;
     ngx_http_hymt_model_t     **models;
@@ -46,7 +43,7 @@ size_t
 ngx_http_hymt_load_size(ngx_http_hymt_main_conf_t *hmcf)
 {
     return (hmcf->models.nelts + hmcf->locations.nelts) * hmcf->lanes
-           * sizeof(ngx_atomic_t);
+           * sizeof(hymt_quota_t);
 }
 
 
@@ -62,29 +59,15 @@ ngx_http_hymt_load_reset(ngx_http_hymt_main_conf_t *hmcf, ngx_uint_t lane)
     locations = hmcf->locations.elts;
 
     for (i = 0; i < hmcf->models.nelts; i++) {
-        models[i]->load[lane] = 0;
+        hymt_quota_clear(models[i]->load, lane);
     }
 
     for (i = 0; i < hmcf->locations.nelts; i++) {
-        locations[i]->load[lane] = 0;
+        hymt_quota_clear(locations[i]->load, lane);
     }
 }
 
 
-static ngx_uint_t
-ngx_http_hymt_load(ngx_http_hymt_main_conf_t *hmcf, ngx_atomic_t *words)
-{
-    ngx_uint_t  i, n;
-
-    for (i = 0, n = 0; i < hmcf->lanes; i++) {
-        n += words[i];
-    }
-
-    return n;
-}
-
-
-/* hymt_concurrency; asked before the body is read, too */
 ngx_int_t
 ngx_http_hymt_check_location(ngx_http_hymt_call_t *call)
 {
@@ -96,89 +79,78 @@ ngx_http_hymt_check_location(ngx_http_hymt_call_t *call)
 
     hmcf = ngx_http_get_module_main_conf(call->r, ngx_http_hymt_module);
 
-    if (ngx_http_hymt_load(hmcf, call->conf->load)
-        < (ngx_uint_t) call->conf->concurrency)
+    if (hymt_quota_taken(call->conf->load, hmcf->lanes)
+        < (uint64_t) call->conf->concurrency)
     {
         return NGX_OK;
     }
 
+    ngx_http_hymt_busy_location(call);
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_http_hymt_busy_location(ngx_http_hymt_call_t *call)
+{
     ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
                        "this location has %ld requests in hand, as many as it"
                        " may", (long) call->conf->concurrency);
-
-    return NGX_ERROR;
 }
 
 
-/* "queue_tokens", once the texts are known */
 ngx_int_t
-ngx_http_hymt_check_tokens(ngx_http_hymt_call_t *call)
+ngx_http_hymt_load_take(ngx_http_hymt_call_t *call, ngx_uint_t lane)
 {
-    ngx_uint_t                  n, max;
+    uint64_t                    requests, tokens;
     ngx_http_hymt_main_conf_t  *hmcf;
 
-    max = call->model->queue_tokens;
-
-    if (max == 0) {
-        return NGX_OK;
-    }
-
     hmcf = ngx_http_get_module_main_conf(call->r, ngx_http_hymt_module);
-    n = ngx_http_hymt_tokens(call);
 
-    if (n > max) {
+    requests = call->conf->concurrency;
+    tokens = call->model->queue_tokens;
+
+    if (tokens && call->tokens > tokens) {
         ngx_http_hymt_fail(call, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
-                           "too_large", "the texts are some %lu tokens; the"
+                           "too_large", "the prompts are some %lu tokens; the"
                            " queue of model \"%s\" never has room for more than"
-                           " %lu", (unsigned long) n, call->model->name.data,
-                           (unsigned long) max);
+                           " %lu", (unsigned long) call->tokens,
+                           call->model->name.data, (unsigned long) tokens);
         return NGX_ERROR;
     }
 
-    if (ngx_http_hymt_load(hmcf, call->model->load) + n <= max) {
-        return NGX_OK;
+    if (!hymt_quota_take(call->conf->load, hmcf->lanes, lane, 1,
+                         requests ? requests : UINT64_MAX))
+    {
+        ngx_http_hymt_busy_location(call);
+        return NGX_ERROR;
     }
 
-    ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
-                       "the queue of model \"%s\" has no room for some %lu"
-                       " tokens more", call->model->name.data,
-                       (unsigned long) n);
+    if (!hymt_quota_take(call->model->load, hmcf->lanes, lane, call->tokens,
+                         tokens ? tokens : UINT64_MAX))
+    {
+        hymt_quota_give(call->conf->load, lane, 1);
 
-    return NGX_ERROR;
-}
-
-
-/*
- * Before anything is tokenised: a token for three bytes, between the four of
- * English and the three, or less, of Chinese.
- */
-static ngx_uint_t
-ngx_http_hymt_tokens(ngx_http_hymt_call_t *call)
-{
-    size_t      bytes;
-    ngx_uint_t  i;
-
-    for (i = 0, bytes = 0; i < call->n_items; i++) {
-        bytes += call->items[i].len;
+        ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
+                           "the queue of model \"%s\" has no room for some %lu"
+                           " tokens more", call->model->name.data,
+                           (unsigned long) call->tokens);
+        return NGX_ERROR;
     }
 
-    return bytes / 3 + call->n_items;
+    call->loaded = 1;
+
+    return NGX_OK;
 }
 
 
 void
-ngx_http_hymt_load_add(ngx_http_hymt_call_t *call, ngx_uint_t lane)
+ngx_http_hymt_load_give(ngx_http_hymt_call_t *call, ngx_uint_t lane)
 {
-    call->tokens = ngx_http_hymt_tokens(call);
-
-    call->model->load[lane] += call->tokens;
-    call->conf->load[lane]++;
-}
-
-
-void
-ngx_http_hymt_load_remove(ngx_http_hymt_call_t *call, ngx_uint_t lane)
-{
-    call->model->load[lane] -= call->tokens;
-    call->conf->load[lane]--;
+    if (call->loaded) {
+        call->loaded = 0;
+        hymt_quota_give(call->conf->load, lane, 1);
+        hymt_quota_give(call->model->load, lane, call->tokens);
+    }
 }

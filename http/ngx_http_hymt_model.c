@@ -52,6 +52,9 @@ static ngx_int_t ngx_http_hymt_check_size(ngx_http_hymt_model_t *model,
     ngx_log_t *log, hymt_model_t *m);
 static ngx_int_t ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model,
     ngx_log_t *log);
+static hymt_status_t ngx_http_hymt_frame(ngx_http_hymt_model_t *model,
+    const hymt_tokenizer_t *tok, const hymt_prompter_t *prompter,
+    hymt_error_t *err);
 static ngx_int_t ngx_http_hymt_check_access(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle, hymt_model_t *m);
 static ngx_int_t ngx_http_hymt_check_file(ngx_http_hymt_model_t *model,
@@ -619,6 +622,7 @@ ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model, ngx_log_t *log)
     rc = hymt_prompter_create(tok, &model->config, &params, &prompter, &err);
 
     if (rc == HYMT_OK) {
+        rc = ngx_http_hymt_frame(model, tok, prompter, &err);
         hymt_prompter_free(prompter);
     }
 
@@ -626,6 +630,57 @@ ngx_http_hymt_check_prompt(ngx_http_hymt_model_t *model, ngx_log_t *log)
 
     return rc == HYMT_OK ? NGX_OK
                          : ngx_http_hymt_model_error(model, log, err.text);
+}
+
+
+/* What a prompt has beside what a request puts into it. */
+static hymt_status_t
+ngx_http_hymt_frame(ngx_http_hymt_model_t *model, const hymt_tokenizer_t *tok,
+    const hymt_prompter_t *prompter, hymt_error_t *err)
+{
+    int                     i;
+    size_t                  n, n_text;
+    uint32_t                ids[4096];
+    hymt_status_t           rc;
+    hymt_encoder_t         *enc;
+    hymt_prompt_request_t   request;
+
+    ngx_memzero(&request, sizeof(hymt_prompt_request_t));
+
+    for (i = 0; i < HYMT_N_LANGS - 1; i++) {
+        if (model->params.languages >> i & 1) {
+            break;
+        }
+    }
+
+    request.src = i;
+    request.tgt = i;
+    request.text = "a";
+    request.len = 1;
+
+    rc = hymt_encoder_create(tok, &enc, err);
+
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    rc = hymt_prompt_build(prompter, enc, &request, ids, hymt_nelts(ids), &n,
+                           &n_text, err);
+
+    hymt_encoder_free(enc);
+
+    /* longer than that: it is the engine that refuses texts then */
+
+    if (rc == HYMT_TOO_LONG) {
+        model->frame = hymt_nelts(ids);
+        return HYMT_OK;
+    }
+
+    if (rc == HYMT_OK) {
+        model->frame = n - ngx_min(n, n_text);
+    }
+
+    return rc;
 }
 
 

@@ -322,6 +322,8 @@ ngx_http_hymt_prepare(ngx_http_hymt_call_t *call)
         }
     }
 
+    ngx_http_hymt_estimate(call);
+
     return NGX_OK;
 }
 

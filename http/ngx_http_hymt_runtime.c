@@ -447,6 +447,13 @@ ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
 
 
 ngx_int_t
+ngx_http_hymt_take_load(ngx_http_hymt_call_t *call)
+{
+    return ngx_http_hymt_load_take(call, ngx_http_hymt_runtime->lane);
+}
+
+
+ngx_int_t
 ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
 {
     hymt_error_t    err;
@@ -527,19 +534,17 @@ ngx_http_hymt_enlist(ngx_http_hymt_call_t *call)
 {
     ngx_queue_insert_tail(&ngx_http_hymt_runtime->calls, &call->queue);
     call->admitted = 1;
-
-    ngx_http_hymt_load_add(call, ngx_http_hymt_runtime->lane);
 }
 
 
 void
 ngx_http_hymt_delist(ngx_http_hymt_call_t *call)
 {
+    ngx_http_hymt_load_give(call, ngx_http_hymt_runtime->lane);
+
     if (call->admitted) {
         ngx_queue_remove(&call->queue);
         call->admitted = 0;
-
-        ngx_http_hymt_load_remove(call, ngx_http_hymt_runtime->lane);
     }
 
     if (call->lined) {

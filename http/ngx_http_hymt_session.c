@@ -206,6 +206,7 @@ ngx_http_hymt_session_context(ngx_http_hymt_call_t *call)
     call->session_text = text;
 
     if (len) {
+        call->tokens += call->n_units * ((len - own) / 3);
         call->job.part[HYMT_PART_CONTEXT] = text;
         call->job.part_len[HYMT_PART_CONTEXT] = len;
     }

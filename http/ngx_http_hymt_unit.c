@@ -17,10 +17,64 @@
 
 static void ngx_http_hymt_ask_stops(ngx_http_hymt_call_t *call,
     hymt_job_t *params, char *buf);
+static void ngx_http_hymt_estimate_unit(const hymt_unit_t *unit, void *data);
 static ngx_int_t ngx_http_hymt_hand_out(ngx_http_hymt_job_t *job,
     const hymt_job_t *params);
 static char *ngx_http_hymt_unit_terms(ngx_http_hymt_call_t *call,
     const hymt_unit_t *unit, uint32_t *len);
+
+
+/*
+ * Before anything is tokenised: a token for three bytes, between the four of
+ * English and the three, or less, of Chinese; of all that goes into the prompts
+ * and, for each, the family's own words.
+ */
+void
+ngx_http_hymt_estimate(ngx_http_hymt_call_t *call)
+{
+    ngx_uint_t             i;
+    ngx_http_hymt_item_t  *item;
+
+    if (call->model->queue_tokens == 0) {
+        return;
+    }
+
+    for (i = 0; i < call->n_items; i++) {
+        item = &call->items[i];
+
+        if (item->as_is) {
+            continue;
+        }
+
+        if (item->doc == NULL) {
+            call->tokens += item->len / 3 + 1;
+            continue;
+        }
+
+        hymt_document_waiting(item->doc, ngx_http_hymt_estimate_unit, call);
+    }
+}
+
+
+static void
+ngx_http_hymt_estimate_unit(const hymt_unit_t *unit, void *data)
+{
+    ngx_http_hymt_call_t *call = data;
+
+    char      *terms;
+    size_t     bytes;
+    uint32_t   len;
+
+    terms = ngx_http_hymt_unit_terms(call, unit, &len);
+    free(terms);
+
+    bytes = unit->len + len + call->job.part_len[HYMT_PART_STYLE]
+            + (call->job.part[HYMT_PART_CONTEXT] != NULL
+               ? call->job.part_len[HYMT_PART_CONTEXT] : unit->context_len);
+
+    call->tokens += call->model->frame + bytes / 3 + 1;
+    call->n_units++;
+}
 
 
 ngx_http_hymt_job_t *

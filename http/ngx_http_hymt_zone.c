@@ -54,7 +54,7 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
     ngx_http_hymt_main_conf_t *old = data;
 
     ngx_uint_t                  i;
-    ngx_atomic_t               *words;
+    hymt_quota_t               *words;
     ngx_core_conf_t            *ccf;
     ngx_slab_pool_t            *shpool;
     ngx_http_hymt_model_t     **models;

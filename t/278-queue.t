@@ -13,7 +13,11 @@ use IO::Select;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $CONF = <<'END';
+# one that says it takes terms, context and style
+
+my $model = Hymt::Server::own_model('{"family": "mt2", "greedy": true}');
+
+my $CONF = <<"END" =~ s/&/\$/gr;
 %%GLOBALS%%
 worker_processes 3;
 events { worker_connections 512; }
@@ -23,14 +27,18 @@ http {
                      ignore_eos on; coalesce off; }
     hymt_model few { path %%MODEL%%; threads 1; max_batch 4; context 1024;
                      queue_tokens 300; ignore_eos on; coalesce off; }
+    hymt_model full { path $model; threads 1; max_batch 4; context 1024;
+                      queue_tokens 300; ignore_eos on; coalesce off; }
     hymt_split none;
     server {
         listen 127.0.0.1:%%PORT%%;
         location = /one { hymt_translate one; }
         location = /batch { hymt_translate one; hymt_priority batch; }
-        location = /fair { hymt_translate one; hymt_fair_key $http_x_key; }
+        location = /fair { hymt_translate one; hymt_fair_key &http_x_key; }
         location = /two { hymt_translate one; hymt_concurrency 2; }
         location = /few { hymt_translate few; }
+        location = /full { hymt_translate full; hymt_sessions zone=s:256k;
+                           hymt_owner &http_x_owner; }
         location = /status { hymt_status; }
         location = /metrics { hymt_status prometheus; }
     }
@@ -192,6 +200,40 @@ sub finish {
     $all{small} = $s->open($use->('word ' x 20));
     finish(\%all);
     is($s->send($use->($text))->{status}, 200, 'tokens: then there is room');
+}
+
+# of all that is in their prompts
+
+{
+    my %use = (text => 'word', src_lang => 'en', tgt_lang => 'de',
+               max_tokens => 4);
+
+    my $status = sub {
+        return $s->json('/full', { %use, @_ }, 'X-Owner: me')->{status};
+    };
+
+    my $long = 'about ' x 80;                        # some 160 tokens
+
+    is($status->(), 200, 'prompts: a word');
+    is($status->(context => $long), 200, 'prompts: with a context');
+    is($status->(context => "$long$long"), 413, 'prompts: with too much of it');
+    is($status->(context => $long, style => 'formal ' x 70), 413,
+       'prompts: with a style');
+    is($status->(context => $long, text => ['word', 'more']), 413,
+       'prompts: with a context in each of two');
+    is($status->(context => $long, terms => { word => 'Wort ' x 90 }), 413,
+       'prompts: with a term');
+    is($status->(context => $long, terms => { work => 'Wort ' x 90 }), 200,
+       'prompts: with a term that is not in it');
+    is($status->(text => 'word ' x 90, session_id => 'a'), 200,
+       'prompts: a session begins');
+    is($status->(text => 'word ' x 90, session_id => 'a'), 413,
+       'prompts: what it remembers counts');
+    is($status->(text => 'word ' x 90, session_id => 'b'), 200,
+       'prompts: another session');
+    is($status->(text => 'Go on. ' x 30), 200, 'prompts: a text as a whole');
+    is($status->(text => 'Go on. ' x 30, split => 'sentence'), 413,
+       'prompts: by its sentences, each with the instruction');
 }
 
 my $m = Hymt::Metrics->new($s->get('/metrics')->{body});

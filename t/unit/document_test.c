@@ -406,6 +406,25 @@ test_xml(void)
 }
 
 
+typedef struct {
+    size_t  n;
+    size_t  len;
+    size_t  context_len;
+} waiting_t;
+
+
+static void
+wait_for(const hymt_unit_t *unit, void *data)
+{
+    waiting_t  *w;
+
+    w = data;
+    w->n++;
+    w->len += unit->len;
+    w->context_len += unit->context_len;
+}
+
+
 /* 100 KB in 400 paragraphs; answers come in from the last to the first */
 static void
 test_long(void)
@@ -413,6 +432,7 @@ test_long(void)
     char                    *text, *p;
     size_t                   n, i, k, ends, ready;
     const char              *s;
+    waiting_t                waiting, sent;
     hymt_unit_t              unit, *units;
     hymt_status_t            rc;
     hymt_document_t         *doc;
@@ -439,10 +459,17 @@ test_long(void)
 
     units = calloc(10000, sizeof(hymt_unit_t));
 
+    memset(&waiting, 0, sizeof(waiting));
+    memset(&sent, 0, sizeof(sent));
+
+    hymt_document_waiting(doc, wait_for, &waiting);
+
     for (k = 0; k < 10000; k++) {
         if (hymt_document_next(doc, &units[k]) != HYMT_OK) {
             break;
         }
+
+        wait_for(&units[k], &sent);
 
         if (units[k].len > 100) {
             ok(false, "unit %zu has %zu bytes", k, units[k].len);
@@ -451,6 +478,13 @@ test_long(void)
 
     ok(k >= 1200 && k < 2000, "%zu units", k);
     is_int(hymt_document_next(doc, &unit), HYMT_AGAIN, "all are out");
+    is_int(waiting.n, k, "as many as were waiting");
+    is_int(waiting.len, sent.len, "of as many bytes");
+    ok(sent.context_len > 0, "with their contexts");
+    is_int(waiting.context_len, sent.context_len, "of as many bytes");
+
+    hymt_document_waiting(doc, wait_for, &waiting);
+    is_int(waiting.n, k, "none waits any more");
     ok(units[0].context == NULL, "the first has no context");
     ok(units[1].context == units[0].text, "the second has the first");
 
