@@ -48,7 +48,7 @@ static const product_t  small[] = {
     { "o", 2048, 2048, HYMT_GEMM_STORE },
     { "gate_up", 12288, 2048, HYMT_GEMM_SILU },
     { "down", 2048, 6144, HYMT_GEMM_STORE },
-    { "head", 120832, 2048, HYMT_GEMM_F32 },
+    { "head", 120832, 2048, HYMT_GEMM_STORE },
 };
 
 static const product_t  large[] = {
@@ -56,7 +56,7 @@ static const product_t  large[] = {
     { "o", 4096, 4096, HYMT_GEMM_STORE },
     { "gate_up", 28672, 4096, HYMT_GEMM_SILU },
     { "down", 4096, 14336, HYMT_GEMM_STORE },
-    { "head", 128256, 4096, HYMT_GEMM_F32 },
+    { "head", 128256, 4096, HYMT_GEMM_STORE },
 };
 
 static const uint32_t  row_counts[] = { 1, 8, 16, 32, 48, 64, 96, 128,

@@ -53,7 +53,7 @@ typedef void (*node_pt)(uint32_t i, uint32_t rows, const void *setting);
 
 static hymt_cuda_t         dev;
 static unsigned char      *pool;        /* POOL bytes of bf16 */
-static float              *logits;      /* two sets of 256 rows */
+static hymt_bf16_t        *logits;      /* four sets of 256 rows */
 static uint32_t           *numbers;     /* small integers: ids, positions */
 static hymt_sample_row_t  *sample;
 static uint32_t           *state;       /* seen, last, out, bad */
@@ -81,7 +81,7 @@ k_fill_bf16(hymt_bf16_t *x, size_t n)
 
 /* About normal with a deviation of 3, as logits are. */
 static __global__ void
-k_fill_f32(float *x, size_t n)
+k_fill_logits(hymt_bf16_t *x, size_t n)
 {
     int       j;
     float     sum;
@@ -99,7 +99,7 @@ k_fill_f32(float *x, size_t n)
             sum += (float) (h >> 40) * 0x1p-24f - 0.5f;
         }
 
-        x[i] = sum * 3.67f;
+        x[i] = __float2bfloat16_rn(sum * 3.67f);
     }
 }
 
@@ -334,7 +334,7 @@ node_sample(uint32_t i, uint32_t rows, const void *setting)
 
     (void) setting;
 
-    args.logits = logits + (size_t) (i * rows % 512) * LD;
+    args.logits = logits + (size_t) (i * rows % 1024) * LD;
     args.ld = LD;
     args.vocab = VOCAB;
     args.rows = rows;
@@ -419,7 +419,7 @@ bench_sampler(const char *what, setting_t s)
 
     for (j = 0; j < 4; j++) {
         snprintf(name, sizeof(name), "sample %s", what);
-        report(name, rows[j], node_sample, 16, (double) rows[j] * VOCAB * 4,
+        report(name, rows[j], node_sample, 16, (double) rows[j] * VOCAB * 2,
                NULL);
     }
 }
@@ -446,14 +446,14 @@ set_up(void)
     n_state = 1024 + (size_t) 256 * ((VOCAB + 63) / 64 * 2);
 
     gpu(cudaMalloc((void **) &pool, POOL));
-    gpu(cudaMalloc((void **) &logits, (size_t) 512 * LD * 4));
+    gpu(cudaMalloc((void **) &logits, (size_t) 1024 * LD * 2));
     gpu(cudaMalloc((void **) &numbers, CONTEXT * 8 * 4));
     gpu(cudaMalloc((void **) &sample, 256 * sizeof(*sample)));
     gpu(cudaMalloc((void **) &state, n_state * 4));
     gpu(cudaMalloc(&scratch, hymt_sampler_scratch(256, LD)));
 
     k_fill_bf16<<<1024, 256>>>((hymt_bf16_t *) pool, POOL / 2);
-    k_fill_f32<<<1024, 256>>>(logits, (size_t) 512 * LD);
+    k_fill_logits<<<1024, 256>>>(logits, (size_t) 1024 * LD);
     gpu(cudaGetLastError());
 
     /* positions and tokens; then places in pages, row after row */

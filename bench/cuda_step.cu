@@ -484,7 +484,7 @@ print(const bench_t *t, const char *what, const times_t *r, double rows,
     /* tied: the embedding's bytes are the head's; a row of it is nothing */
 
     bytes = t->weights + kv * t->kv_token
-            + logits * t->model->config.vocab * 8.0;
+            + logits * t->model->config.vocab * 4.0;
     flops = 2 * (rows * (t->params - (double) t->model->config.vocab
                                      * t->model->config.hidden)
                  + logits * t->model->config.vocab

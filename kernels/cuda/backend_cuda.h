@@ -187,7 +187,7 @@ struct hymt_backend_s {
     hymt_bf16_t            *cos;           /* [context][64] */
     hymt_bf16_t            *sin;
     hymt_bf16_t            *last_h;        /* [max_batch][hidden] */
-    float                  *logits;        /* [max_batch][ld_logits] */
+    hymt_bf16_t            *logits;        /* [max_batch][ld_logits] */
     uint32_t               *every;         /* [max_rows]: 0, 1, 2, ... */
     uint32_t               *seen;          /* [max_batch][seen_words] */
     uint32_t               *last;          /* [max_batch] */

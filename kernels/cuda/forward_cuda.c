@@ -72,7 +72,7 @@ hymt_cuda_create_gemms(hymt_backend_t *b, hymt_error_t *err)
     s.y = b->logits;
     s.ldy = b->ld_logits;
     s.max_rows = b->params.max_batch;
-    s.after = HYMT_GEMM_F32;
+    s.after = HYMT_GEMM_STORE;
 
     return hymt_gemm_create(&b->dev, &s, &b->gemm_logits, err->text,
                             sizeof(err->text))

@@ -79,7 +79,7 @@ typedef enum {
     HYMT_GEMM_SILU,       /* w: 8 rows of gate, 8 of up, 8 of gate, ...;
                              y [m][n/2] = bf16(bf16(silu(bf16 gate))
                                                * bf16 up) */
-    HYMT_GEMM_F32,        /* y [m][n] fp32, not rounded */
+    HYMT_GEMM_F32,        /* y [m][n] fp32, not rounded: what tests compare */
 } hymt_gemm_after_t;
 
 
@@ -264,7 +264,10 @@ cudaError_t hymt_cuda_attention_prefill(const hymt_cuda_t *dev,
 
 /*
  * Draws one token for each sample row, with the semantics of
- * kernels/cpu/sampler.h (order, ties by id, doubles where it has doubles).
+ * kernels/cpu/sampler.h (order, ties by id, doubles where it has doubles) from
+ * logits in bf16: as Hugging Face's, they are rounded where the head stores
+ * them, and widened to fp32 before the penalty.  Equal ones are frequent so,
+ * and of equal ones the smallest id is the best.
  * One of these for each row; all zero temperature: greedy.
  */
 typedef struct {
@@ -282,8 +285,8 @@ typedef struct {
 
 
 typedef struct {
-    const float              *logits;   /* [rows][ld] fp32, left as they are */
-    uint32_t                  ld;       /* padded vocabulary */
+    const hymt_bf16_t        *logits;   /* [rows][ld], left as they are */
+    uint32_t                  ld;       /* padded vocabulary, % 8 == 0 */
     uint32_t                  vocab;    /* ids at or over it are never drawn */
     uint32_t                  rows;
     const hymt_sample_row_t  *sample;   /* [rows] device */

@@ -139,7 +139,7 @@ hymt_cuda_passing(const hymt_backend_t *b)
 
     hidden = b->config.hidden;
 
-    head = b->ld_logits * (hidden * 2 + b->params.max_batch * UINT64_C(8))
+    head = b->ld_logits * (hidden * 2 + b->params.max_batch * UINT64_C(4))
            + b->params.max_batch * hidden * 2;
     gate_up = b->config.ffn * UINT64_C(2)
               * (hidden * 2 + b->params.max_rows * UINT64_C(4))
@@ -183,7 +183,7 @@ hymt_cuda_layout_other(hymt_backend_t *b)
     b->every = hymt_cuda_take(a, rows, sizeof(uint32_t));
 
     b->last_h = hymt_cuda_take(a, batch, hidden);
-    b->logits = hymt_cuda_take(a, batch, (uint64_t) b->ld_logits * 4);
+    b->logits = hymt_cuda_take(a, batch, (uint64_t) b->ld_logits * 2);
     b->seen = hymt_cuda_take(a, batch, (uint64_t) b->seen_words * 4);
     b->last = hymt_cuda_take(a, batch, sizeof(uint32_t));
     b->result = hymt_cuda_take(a, batch + 1, sizeof(uint32_t));

@@ -8,18 +8,20 @@
  * there.  What is not so simple (no top_k, a large one, too many ties) it draws
  * from the whole row.
  *
- * Bytes: rows * vocab * 4, and k * 512 a row the second time.  H200, 120818
- * tokens, top_k 20, top_p 0.6, penalty: 256 rows 39.7 us, 67 % of the read
- * bandwidth (greedy 33.8 us, 79 %); one row 5.8 us.
+ * Bytes: rows * vocab * 2, and k * 256 a row the second time.  H200, 120818
+ * tokens, top_k 20, top_p 0.6, penalty: 256 rows 25.3 us, 53 % of the read
+ * bandwidth (greedy 19.4 us, 70 %); one row 6.8 us.
  */
 
+#include "norm.cuh"
 #include "ptx.cuh"
 #include "sampler_whole.cuh"
 
 
 #define HYMT_BEST_WARPS    8
 #define HYMT_BEST_BLOCKS   8        /* of a multiprocessor */
-#define HYMT_BEST_GROUPS   2        /* of a warp at a time: a part of a row */
+#define HYMT_BEST_LOADS    2        /* of a warp at a time, two groups each */
+#define HYMT_BEST_GROUPS   (2 * HYMT_BEST_LOADS)   /* a part of a row */
 #define HYMT_BEST_PART     (HYMT_BEST_GROUPS * HYMT_GROUP)
 
 /* sm_86 and sm_89 have room for fewer threads */
@@ -59,30 +61,69 @@ hymt_sample_src(const hymt_sample_args_t *a, uint32_t row,
 
 
 /*
- * Four logits of a lane for their group's best, and which of them are seen.
+ * Eight logits of a lane for their group's best, and which of them are seen.
  * Past the vocabulary others of the group come twice, which changes no maximum.
  */
 static __device__ __forceinline__ void
-hymt_best_tail(const hymt_sample_src_t *r, uint32_t group, float4 *v,
+hymt_best_tail(const hymt_sample_src_t *r, uint32_t group, hymt_bf16x8_t *v,
     uint32_t *seen)
 {
+    int       i;
     uint32_t  id, left;
 
     group = min(group, (r->vocab - 1) / HYMT_GROUP);
-    id = group * HYMT_GROUP + threadIdx.x % 32 * 4;
+    id = group * HYMT_GROUP + threadIdx.x % 16 * 8;
     id = id < r->vocab ? id : group * HYMT_GROUP;
     left = r->vocab - id;
 
-    *v = __ldcg((const float4 *) (r->logits + id));
-    *seen = hymt_seen4(r, id);
+    v->bits = __ldcg((const uint4 *) (r->logits + id));
+    *seen = 0;
 
-    if (left < 4) {
-        v->y = left > 1 ? v->y : v->x;
-        v->z = left > 2 ? v->z : v->x;
-        v->w = v->x;
-        *seen &= (1u << left) - 1;
-        *seen |= *seen & 1 ? 15u << left & 15 : 0;
+    if (r->seen != NULL) {
+        *seen = __ldcg(r->seen + id / 32) >> id % 32 & 255;
     }
+
+    if (left < 8) {
+        #pragma unroll
+        for (i = 0; i < 4; i++) {
+            v->pair[i].x = 2 * i < left ? v->pair[i].x : v->pair[0].x;
+            v->pair[i].y = 2 * i + 1 < left ? v->pair[i].y : v->pair[0].x;
+        }
+
+        *seen &= (1u << left) - 1;
+        *seen |= *seen & 1 ? 255u << left & 255 : 0;
+    }
+}
+
+
+/* The greatest of eight, those that are seen penalised. */
+static __device__ __forceinline__ float
+hymt_best8(const hymt_sample_src_t *r, const hymt_bf16x8_t *v, uint32_t seen)
+{
+    int     i;
+    float   best;
+    float2  x;
+
+    if (seen == 0) {
+        x = __bfloat1622float2(__hmax2(__hmax2(v->pair[0], v->pair[1]),
+                                       __hmax2(v->pair[2], v->pair[3])));
+
+        return fmaxf(x.x, x.y);
+    }
+
+    best = -INFINITY;
+
+    #pragma unroll
+    for (i = 0; i < 4; i++) {
+        x = __bfloat1622float2(v->pair[i]);
+
+        x.x = seen >> 2 * i & 1 ? hymt_penalised(x.x, r->penalty) : x.x;
+        x.y = seen >> 2 * i & 2 ? hymt_penalised(x.y, r->penalty) : x.y;
+
+        best = fmaxf(best, fmaxf(x.x, x.y));
+    }
+
+    return best;
 }
 
 
@@ -90,23 +131,24 @@ hymt_best_tail(const hymt_sample_src_t *r, uint32_t group, float4 *v,
  * best[row][group] = key of the greatest of the group's penalised logits;
  * HYMT_KEY_BAD in some group of a row where not all are finite
  *
- * A block has a slice of a row, whose parts, 2 groups or 1 KB, its warps take
- * in turn: all loads of a part come before the first use.  Some 45 instructions
- * for the 128 logits of a group: at twice as many they were the limit, and not
- * the memory.
+ * A block has a slice of a row, whose parts, 4 groups or 1 KB, its warps take
+ * in turn: all loads of a part come before the first use.  A lane has 8 logits
+ * of a group, in packed instructions but where one of them is seen: at 90
+ * instructions for a group's 128 these were the limit, and not the memory.
  *
- * vocab * 4 bytes a row, and vocab / 8 where there is a penalty.
+ * vocab * 2 bytes a row, and vocab / 8 where there is a penalty.
  */
 static __global__ void __launch_bounds__(HYMT_BEST_WARPS * 32,
                                          HYMT_BEST_RESIDENT)
-k_group_best_f32(const __grid_constant__ hymt_sample_args_t a, uint32_t *best,
-    uint32_t n_groups, uint32_t row_parts, uint32_t slice_parts)
+k_group_best_bf16(const __grid_constant__ hymt_sample_args_t a,
+    uint32_t *best, uint32_t n_groups, uint32_t row_parts,
+    uint32_t slice_parts)
 {
-    int                i;
-    float              zero;
-    float4             v[HYMT_BEST_GROUPS];
+    int                i, j;
     uint32_t           lane, part, end, group, id, key, kept, slot;
-    uint32_t           seen[HYMT_BEST_GROUPS];
+    uint32_t           seen[HYMT_BEST_LOADS];
+    hymt_bf16x8_t      v[HYMT_BEST_LOADS];
+    __nv_bfloat162     none, bad;
     hymt_sample_src_t  r;
 
     hymt_grid_launch();
@@ -120,7 +162,8 @@ k_group_best_f32(const __grid_constant__ hymt_sample_args_t a, uint32_t *best,
     part = blockIdx.x * slice_parts + threadIdx.x / 32;
     end = min((blockIdx.x + 1) * slice_parts, row_parts);
     best += (size_t) blockIdx.y * n_groups;
-    zero = 0;
+    none = __floats2bfloat162_rn(0, 0);
+    bad = none;
 
     hymt_grid_wait();
 
@@ -132,60 +175,65 @@ k_group_best_f32(const __grid_constant__ hymt_sample_args_t a, uint32_t *best,
         group = part * HYMT_BEST_GROUPS;
 
         if ((part + 1) * HYMT_BEST_PART <= r.vocab) {
-            id = part * HYMT_BEST_PART + lane * 4;
+            id = part * HYMT_BEST_PART + lane * 8;
 
             #pragma unroll
-            for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-                v[i] = __ldcg((const float4 *) (r.logits + id)
-                              + i * (HYMT_GROUP / 4));
+            for (i = 0; i < HYMT_BEST_LOADS; i++) {
+                v[i].bits = __ldcg((const uint4 *) (r.logits + id) + i * 32);
                 seen[i] = 0;
             }
 
             if (r.seen != NULL) {
                 #pragma unroll
-                for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-                    seen[i] = __ldcg(r.seen + id / 32 + i * (HYMT_GROUP / 32));
+                for (i = 0; i < HYMT_BEST_LOADS; i++) {
+                    seen[i] = __ldcg(r.seen + id / 32 + i * 8);
                 }
 
                 #pragma unroll
-                for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-                    seen[i] = seen[i] >> id % 32 & 15;
+                for (i = 0; i < HYMT_BEST_LOADS; i++) {
+                    seen[i] = seen[i] >> id % 32 & 255;
                 }
             }
 
         } else {
             #pragma unroll
-            for (i = 0; i < HYMT_BEST_GROUPS; i++) {
-                hymt_best_tail(&r, group + i, &v[i], &seen[i]);
+            for (i = 0; i < HYMT_BEST_LOADS; i++) {
+                hymt_best_tail(&r, group + 2 * i + lane / 16, &v[i], &seen[i]);
             }
         }
 
         kept = 0;
 
         #pragma unroll
-        for (i = 0; i < HYMT_BEST_GROUPS; i++) {
+        for (i = 0; i < HYMT_BEST_LOADS; i++) {
 
             /* x * 0 is 0 but for what is not finite */
 
-            zero = fmaf(v[i].x, 0.0f, zero);
-            zero = fmaf(v[i].y, 0.0f, zero);
-            zero = fmaf(v[i].z, 0.0f, zero);
-            zero = fmaf(v[i].w, 0.0f, zero);
+            #pragma unroll
+            for (j = 0; j < 4; j++) {
+                bad = __hfma2(v[i].pair[j], none, bad);
+            }
 
-            v[i] = hymt_penalise4(&r, v[i], seen[i]);
+            key = hymt_key(hymt_best8(&r, &v[i], seen[i]) + 0.0f);
 
-            key = hymt_key(fmaxf(fmaxf(v[i].x, v[i].y),
-                                 fmaxf(v[i].z, v[i].w)) + 0.0f);
-            key = __reduce_max_sync(0xffffffffu, key);
-            kept = lane == i ? key : kept;
+            /* of the 16 lanes that have the group */
+
+            #pragma unroll
+            for (j = 8; j > 0; j /= 2) {
+                key = max(key, __shfl_xor_sync(0xffffffffu, key, j));
+            }
+
+            kept = lane % 16 == i ? key : kept;
         }
 
-        if (lane < HYMT_BEST_GROUPS && group + lane < n_groups) {
-            best[group + lane] = kept;
+        id = group + lane % 16 * 2 + lane / 16;
+
+        if (lane % 16 < HYMT_BEST_LOADS && id < n_groups) {
+            best[id] = kept;
         }
     }
 
-    if (__any_sync(0xffffffffu, zero != 0) && lane == 0) {
+    if (__any_sync(0xffffffffu, !__hbeq2(bad, none)) && lane == 0) {
         best[group] = HYMT_KEY_BAD;
     }
 }
@@ -599,8 +647,8 @@ hymt_draw(hymt_sample_src_t *r, hymt_sample_smem_t *m, const hymt_few_t *few,
  * more than the first.
  */
 static __global__ void __launch_bounds__(HYMT_SAMPLE_THREADS, 2)
-k_sample_f32(const __grid_constant__ hymt_sample_args_t a, const uint32_t *best,
-    uint32_t n_groups, uint32_t n_ranks)
+k_sample_bf16(const __grid_constant__ hymt_sample_args_t a,
+    const uint32_t *best, uint32_t n_groups, uint32_t n_ranks)
 {
     int                i;
     bool               draws_few;
@@ -701,7 +749,7 @@ hymt_cuda_sample(const hymt_cuda_t *dev, const hymt_sample_args_t *args,
 
     slice_parts = (row_parts + slices - 1) / slices;
 
-    rc = hymt_launch(k_group_best_f32,
+    rc = hymt_launch(k_group_best_bf16,
                      dim3((row_parts + slice_parts - 1) / slice_parts,
                           args->rows),
                      dim3(HYMT_BEST_WARPS * 32), 0, stream, dev->pdl, *args,
@@ -738,6 +786,6 @@ hymt_cuda_sample(const hymt_cuda_t *dev, const hymt_sample_args_t *args,
         config.numAttrs++;
     }
 
-    return cudaLaunchKernelEx(&config, k_sample_f32, *args,
+    return cudaLaunchKernelEx(&config, k_sample_bf16, *args,
                               (const uint32_t *) best, n_groups, n_ranks);
 }

@@ -32,14 +32,14 @@
 
 /* One row as its threads see it. */
 typedef struct {
-    const float     *logits;
-    const uint32_t  *seen;         /* NULL: no penalty */
-    uint32_t         vocab;
-    float            penalty;
-    float            temperature;  /* 0: greedy */
-    float            max;          /* score of the best */
-    uint32_t         rank;         /* blocks that share the row: this one */
-    uint32_t         n_ranks;
+    const hymt_bf16_t  *logits;
+    const uint32_t     *seen;         /* NULL: no penalty */
+    uint32_t            vocab;
+    float               penalty;
+    float               temperature;  /* 0: greedy */
+    float               max;          /* score of the best */
+    uint32_t            rank;         /* blocks that share the row: this one */
+    uint32_t            n_ranks;
 } hymt_sample_src_t;
 
 
@@ -86,12 +86,17 @@ hymt_key_value(uint32_t key)
 static __device__ __forceinline__ float4
 hymt_logits4(const hymt_sample_src_t *r, uint32_t id)
 {
+    uint2   bits;
     float4  v;
 
     v = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
 
     if (id < r->vocab) {
-        v = __ldcg((const float4 *) (r->logits + id));
+        bits = __ldcg((const uint2 *) (r->logits + id));
+        v.x = __uint_as_float(bits.x << 16);
+        v.y = __uint_as_float(bits.x & 0xffff0000u);
+        v.z = __uint_as_float(bits.y << 16);
+        v.w = __uint_as_float(bits.y & 0xffff0000u);
 
         if (r->vocab - id < 4) {
             v.w = -INFINITY;

@@ -77,6 +77,7 @@ static hymt_status_t hymt_cuda_start(hymt_backend_t *b,
     uint32_t meta, hymt_error_t *err);
 static hymt_status_t hymt_cuda_logits(hymt_backend_t *b,
     const hymt_batch_t *batch, hymt_error_t *err);
+static void hymt_cuda_widen(float *row, size_t n);
 static hymt_status_t hymt_cuda_fault(hymt_backend_t *b, hymt_error_t *err);
 
 
@@ -558,7 +559,10 @@ hymt_cuda_start(hymt_backend_t *b, hymt_cuda_step_t *step,
 }
 
 
-/* What batch->logits wants, computed once more after the step. */
+/*
+ * What batch->logits wants, computed once more after the step.  A row comes to
+ * the upper half of its place, bf16 as the sampler reads it, and is widened.
+ */
 static hymt_status_t
 hymt_cuda_logits(hymt_backend_t *b, const hymt_batch_t *batch,
     hymt_error_t *err)
@@ -579,10 +583,12 @@ hymt_cuda_logits(hymt_backend_t *b, const hymt_batch_t *batch,
 
         if (hymt_cuda_check(hymt_cuda_forward_logits(b, i, n),
                             "a kernel's launch", err) != HYMT_OK
-            || hymt_cuda_try(cudaMemcpy2DAsync(batch->logits + i * vocab,
-                                               vocab * 4, b->logits,
-                                               (size_t) b->ld_logits * 4,
-                                               vocab * 4, n,
+            || hymt_cuda_try(cudaMemcpy2DAsync((uint8_t *) (batch->logits
+                                                            + i * vocab)
+                                               + vocab * 2, vocab * 4,
+                                               b->logits,
+                                               (size_t) b->ld_logits * 2,
+                                               vocab * 2, n,
                                                cudaMemcpyDeviceToHost, stream),
                              err) != HYMT_OK)
         {
@@ -590,7 +596,34 @@ hymt_cuda_logits(hymt_backend_t *b, const hymt_batch_t *batch,
         }
     }
 
-    return hymt_cuda_try(cudaStreamSynchronize(stream), err);
+    if (hymt_cuda_try(cudaStreamSynchronize(stream), err) != HYMT_OK) {
+        return HYMT_ERROR;
+    }
+
+    for (i = 0; i < batch->n_rows; i++) {
+        hymt_cuda_widen(batch->logits + i * vocab, vocab);
+    }
+
+    return HYMT_OK;
+}
+
+
+/*
+ * n of bf16 in the upper half of `row` -> fp32.  From the front on: what is
+ * written ends where the next to be read begins, or before.
+ */
+static void
+hymt_cuda_widen(float *row, size_t n)
+{
+    size_t    i;
+    uint16_t  x;
+    uint32_t  bits;
+
+    for (i = 0; i < n; i++) {
+        memcpy(&x, (uint8_t *) row + (n + i) * sizeof(x), sizeof(x));
+        bits = (uint32_t) x << 16;
+        memcpy(&row[i], &bits, sizeof(bits));
+    }
 }
 
 

@@ -2,7 +2,8 @@
  * greedy_test.c - 500 held-out sentences through the engine, greedily, on the
  * CUDA backend and on the CPU's: few translations differ, and each first where
  * the CPU's logits of the two tokens are as good as equal: within two bf16
- * units in the last place, one for the rounding of each.
+ * units in the last place, one for the rounding of the two logits, of which the
+ * CUDA backend's are bf16, and one for that of all before them.
  *
  * 300 sentences of models/demo/golden into the language they are there with,
  * and the first 200 of them into another one.

@@ -4,6 +4,9 @@
  *
  *     logits_test MODEL FILE [BACKEND]
  *
+ * Ours are what the sampler draws from, rounded to bf16 where the backend does,
+ * and of equal ones the first id is the greatest, as it is to the sampler.
+ *
  * With the model in fp32 as the truth: our distance, ||ours - fp32|| / ||fp32||
  * over all positions, is at most 1.2 times that of the model in bf16.  And
  * teacher-forced, position by position: positions whose greatest logit is
