@@ -512,6 +512,7 @@ struct ngx_http_hymt_call_s {
     struct ngx_http_hymt_stream_s  *stream_state;
 
     size_t                      charged;   /* bytes of hymt_buffers */
+    size_t                      coming;    /* of them: see charge_body() */
 
     unsigned                    array:1;   /* texts came as an array */
     unsigned                    detect:1;  /* the source was to be detected */
@@ -622,6 +623,15 @@ ngx_http_hymt_counters_t *ngx_http_hymt_counters(void);
 /* room for `more` bytes of hymt_buffers: NGX_OK, or NGX_DECLINED */
 ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
+
+/*
+ * The same for a body that then has memory for cap bytes.  Those that are still
+ * coming, which a client may make as slow as it likes, have at most half of
+ * hymt_buffers beside the first kilobytes of each.
+ */
+ngx_int_t ngx_http_hymt_charge_body(ngx_http_hymt_call_t *call, size_t cap);
+void ngx_http_hymt_body_came(ngx_http_hymt_call_t *call);
+
 ngx_uint_t ngx_http_hymt_buffers_full(void);
 
 /*

@@ -223,6 +223,7 @@ ngx_http_hymt_body_done(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
     r->write_event_handler = ngx_http_request_empty_handler;
 
+    ngx_http_hymt_body_came(call);
     ngx_http_hymt_call_start(call);
 
     if (call->conf->ignore_client_abort) {

@@ -114,7 +114,7 @@ ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
         cap = ngx_max(2 * call->body_cap, call->body_len + len);
         cap = ngx_max(cap, 1024);
 
-        if (ngx_http_hymt_charge(call, cap - call->body_cap) != NGX_OK) {
+        if (ngx_http_hymt_charge_body(call, cap) != NGX_OK) {
             return NGX_DECLINED;
         }
 

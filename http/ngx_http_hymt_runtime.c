@@ -378,12 +378,46 @@ ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
 }
 
 
+ngx_int_t
+ngx_http_hymt_charge_body(ngx_http_hymt_call_t *call, size_t cap)
+{
+    size_t                    coming, all;
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    coming = cap - ngx_min(cap, NGX_HTTP_HYMT_INLINE);
+    all = rt->coming - call->coming + coming;
+
+    if (all > rt->conf->buffers / 2
+        || ngx_http_hymt_charge(call, cap - call->body_cap) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    call->coming = coming;
+    rt->coming = all;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_hymt_body_came(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_runtime->coming -= call->coming;
+    call->coming = 0;
+}
+
+
 void
 ngx_http_hymt_discharge(ngx_http_hymt_call_t *call)
 {
     ngx_http_hymt_runtime_t  *rt;
 
     rt = ngx_http_hymt_runtime;
+
+    ngx_http_hymt_body_came(call);
 
     rt->charged -= call->charged;
     call->charged = 0;

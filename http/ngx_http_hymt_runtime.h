@@ -36,6 +36,7 @@ typedef struct {
     ngx_queue_t                      calls;   /* admitted, by age */
     ngx_queue_t                      line;    /* of those, wanting slots */
     size_t                           charged;
+    size_t                           coming;  /* of them, in slow bodies */
     size_t                           turn;    /* bytes taken since epoll */
 
     ngx_event_t                      more;    /* posted: drain again */

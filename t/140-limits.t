@@ -159,6 +159,54 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     $s->finish();
 }
 
+# slow bodies: they leave room for those that come as a whole, and end
+
+{
+    my $s = server(buffers => 'hymt_buffers 1m; client_body_timeout 6s;');
+    my $used = sub { $s->get('/status')->{json}{buffers}{used}[0] };
+
+    $s->start();
+    ok($s->wait_ready('/status'), 'ready');
+
+    my $body = '{"tgt_lang": "de", "text": "Open the file."' . ' ' x 119_000
+               . '}';
+    my $raw = $s->http_json('/translate', $body);
+    my @slow = map { $s->open(substr($raw, 0, $_)) } (100_000) x 20,
+                                                     (60_000) x 6;
+    my %refused;
+
+    # five of 100 KB, at most, fit into the half that is for them
+
+    ok($s->wait_until(5, sub {
+        for my $i (grep { !$refused{$_} } 0 .. $#slow) {
+            my $data = '';
+
+            $slow[$i]->blocking(0);
+            sysread($slow[$i], $data, 4096);
+            $refused{$i} = $1 if $data =~ /^HTTP\S+ (\d+)/;
+        }
+
+        return keys %refused >= 20;
+    }), 'slow: those over half of the buffers are refused');
+    is(join(' ', grep { $_ ne '503' } values %refused), '', 'slow: with 503');
+    cmp_ok($used->(), '<=', 512 * 1024 + 26 * 8192, 'slow: a part is left');
+    is($s->json('/translate', $one)->{status}, 200,
+       'slow: others are served');
+
+    # one that goes on before its time
+
+    my ($i) = grep { !$refused{$_} } 0 .. $#slow;
+
+    $slow[$i]->blocking(1);
+    $s->write($slow[$i], substr($raw, 100_000));
+    is($s->read_response($slow[$i])->{status}, 200,
+       'slow: one that goes on is answered');
+    ok($s->wait_until(30, sub { $used->() == 0 }),
+       'slow: client_body_timeout ends the others');
+
+    $s->finish();
+}
+
 # loading: asked before the model is there
 
 {
