@@ -15,11 +15,12 @@
 
 
 /*
- * Prompt rows beside decode rows on a card: so many rows in all, what one graph
- * takes and rows are cheapest at (bench/cuda_mixed), but where many decode no
- * fewer than the second.
+ * Prompt rows beside decode rows on a card: what steps are filled to, where
+ * products change their kernels and at last graphs end (bench/cuda_mixed), but
+ * where many decode no fewer than so many.
  */
-#define HYMT_CARD_ROWS   512
+static const uint32_t  hymt_card_sizes[HYMT_SCHED_SIZES] = { 128, 256, 512 };
+
 #define HYMT_CARD_MIXED  128
 
 /* clients that the waiting line tells apart */
@@ -273,7 +274,7 @@ hymt_engine_schedule(hymt_engine_t *engine,
 
     } else {
         sp.budget_mixed = HYMT_CARD_MIXED;
-        sp.fill_rows = HYMT_CARD_ROWS;
+        memcpy(sp.sizes, hymt_card_sizes, sizeof(sp.sizes));
         sp.budget_prefill = params->max_rows;
     }
 

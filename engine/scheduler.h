@@ -2,16 +2,17 @@
  * scheduler.h - continuous batching in mixed steps.
  *
  * Every step carries one row for each sequence that decodes, plus chunks of
- * waiting prompts up to a budget of rows: `budget_mixed` while anybody decodes,
- * `budget_prefill` when nobody does, and never more than decode rows leave of
- * max_rows (one at least).  Decode rows always go first and are never left out;
- * prompts are prefilled first come first served, and a long prompt takes at
- * most half of a step's budget while others wait behind it, so it starves
- * nobody and is starved by nobody.  A sequence is admitted (gets a slot and
- * blocks for prompt + max_new) strictly in the order of the line, which is that
- * of arrival where all have one priority and no flow (scheduler_line.h): one
- * that does not fit yet holds back those behind it, so a long one is not
- * overtaken for ever.  Batch sequences leave an eighth of the slots to others.
+ * waiting prompts up to a budget of rows: while anybody decodes `budget_mixed`,
+ * or what fills the step to one of `sizes`, `budget_prefill` when nobody does;
+ * never more than decode rows leave of max_rows (one at least).  Decode rows
+ * always go first and are never left out; prompts are prefilled first come
+ * first served, and a long prompt takes at most half of a step's budget while
+ * others wait behind it, so it starves nobody and is starved by nobody.  A
+ * sequence is admitted (gets a slot and blocks for prompt + max_new) strictly
+ * in the order of the line, which is that of arrival where all have one
+ * priority and no flow (scheduler_line.h): one that does not fit yet holds back
+ * those behind it, so a long one is not overtaken for ever.  Batch sequences
+ * leave an eighth of the slots to others.
  *
  * With `prefix_cache`, prompts that begin alike in one scope share the blocks
  * of that beginning (prefix_cache.h): the rows of blocks that are ready are
@@ -140,14 +141,23 @@ typedef struct hymt_seq_s {
 } hymt_seq_t;
 
 
+/*
+ * A mixed step is filled with prompt rows to one of `sizes`: the least that
+ * takes half of all rows there are and leaves an eighth to prompts.  A larger
+ * one would serve prompts sooner, and everybody who decodes later.  Where none
+ * leaves an eighth prompts get budget_mixed.
+ */
+#define HYMT_SCHED_SIZES  3
+
+
 typedef struct {
     uint32_t         max_batch;       /* slots */
     uint32_t         context;
     uint32_t         n_blocks;
     uint32_t         max_rows;        /* of a step: bound of both budgets */
     uint32_t         budget_mixed;    /* prompt rows while anybody decodes */
-    uint32_t         fill_rows;       /* ... and more, until a step has so many
-                                         rows in all; 0: no more */
+    uint32_t         sizes[HYMT_SCHED_SIZES];  /* of mixed steps, rising; 0:
+                                         no more of them */
     uint32_t         budget_prefill;  /* prompt rows when nobody does */
     uint32_t         depth;           /* plans that may be open: 1 or 2 */
     uint32_t         max_flows;       /* that are told apart */

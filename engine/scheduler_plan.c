@@ -9,6 +9,8 @@
 static void hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch);
 static void hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch);
 static uint32_t hymt_sched_want(hymt_sched_t *sched, uint32_t slot);
+static uint32_t hymt_sched_mixed(const hymt_sched_t *sched, uint32_t n_decode,
+    uint32_t wanted);
 static void hymt_sched_share(hymt_sched_t *sched, uint32_t n,
     uint32_t budget);
 static void hymt_sched_plan_rows(hymt_sched_t *sched, uint32_t slot,
@@ -44,14 +46,15 @@ hymt_sched_plan_decode(hymt_sched_t *sched, hymt_batch_t *batch)
 static void
 hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
 {
-    uint32_t     i, n, want, budget;
+    uint32_t  i, n, want, wanted, budget;
 
-    for (i = 0, n = 0; i < sched->n_order; i++) {
+    for (i = 0, n = 0, wanted = 0; i < sched->n_order; i++) {
         want = hymt_sched_want(sched, sched->order[i]);
 
         if (want > 0) {
             sched->prefill[n] = sched->order[i];
             sched->want[n] = want;
+            wanted += want;
             n++;
         }
     }
@@ -60,16 +63,9 @@ hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
         return;
     }
 
-    budget = sched->params.budget_prefill;
-
-    if (batch->n_seqs > 0) {
-        budget = sched->params.budget_mixed;
-
-        if (sched->params.fill_rows > batch->n_rows) {
-            budget = hymt_max(budget,
-                              sched->params.fill_rows - batch->n_rows);
-        }
-    }
+    budget = batch->n_seqs > 0
+             ? hymt_sched_mixed(sched, batch->n_rows, wanted)
+             : sched->params.budget_prefill;
 
     budget = hymt_min(budget, sched->params.max_rows - batch->n_rows);
 
@@ -81,6 +77,33 @@ hymt_sched_plan_prefill(hymt_sched_t *sched, hymt_batch_t *batch)
                                  batch);
         }
     }
+}
+
+
+/* The prompt rows of a step in which n_decode decode and `wanted` wait. */
+static uint32_t
+hymt_sched_mixed(const hymt_sched_t *sched, uint32_t n_decode,
+    uint32_t wanted)
+{
+    uint32_t  i, size, budget;
+
+    budget = sched->params.budget_mixed;
+
+    for (i = 0; i < HYMT_SCHED_SIZES && sched->params.sizes[i] != 0; i++) {
+        size = sched->params.sizes[i];
+
+        if (n_decode + size / 8 > size) {
+            continue;
+        }
+
+        budget = size - n_decode;
+
+        if (n_decode + wanted <= size * 2) {
+            break;
+        }
+    }
+
+    return hymt_max(budget, 1);
 }
 
 

@@ -467,7 +467,7 @@ static inline void
 rig_check_plan(rig_t *rig)
 {
     seq_t                   *seq;
-    uint32_t                 i, prompt, budget;
+    uint32_t                 i, prompt, budget, least;
     const hymt_batch_seq_t  *row;
 
     for (i = 0, rig->decode = 0, prompt = 0; i < rig->batch.n_seqs; i++) {
@@ -485,11 +485,18 @@ rig_check_plan(rig_t *rig)
 
     budget = rig->decode ? rig->p.budget_mixed : rig->p.budget_prefill;
 
-    if (rig->decode && rig->p.fill_rows > rig->decode) {
-        budget = hymt_max(budget, rig->p.fill_rows - rig->decode);
+    least = budget;
+
+    for (i = 0; rig->decode && i < HYMT_SCHED_SIZES && rig->p.sizes[i]; i++) {
+
+        if (rig->decode + rig->p.sizes[i] / 8 <= rig->p.sizes[i]) {
+            budget = hymt_max(rig->p.sizes[i] - rig->decode, 1);
+            least = hymt_min(least, budget);
+        }
     }
 
     budget = hymt_min(budget, rig->p.max_rows - rig->decode);
+    least = hymt_min(least, budget);
 
     if (prompt > budget) {
         rig_fault(rig, "%u prompt rows, budget %u", prompt, budget);
@@ -497,7 +504,7 @@ rig_check_plan(rig_t *rig)
 
     for (seq = rig->out; seq != NULL; seq = seq->next) {
         if (seq->begun_at && seq->first_at == 0) {
-            seq->room = hymt_min(seq->room, budget);
+            seq->room = hymt_min(seq->room, least);
         }
     }
 }

@@ -9,6 +9,7 @@
 static hymt_sched_params_t
 random_params(void)
 {
+    uint32_t             i, n, size;
     hymt_sched_params_t  p;
 
     memset(&p, 0, sizeof(p));
@@ -19,7 +20,14 @@ random_params(void)
     p.budget_mixed = 1 + roll(roll(3) ? p.max_rows : 3);
     p.budget_prefill = 1 + roll(p.max_rows);
     p.budget_mixed = hymt_min(p.budget_mixed, p.max_rows);
-    p.fill_rows = roll(3) ? 0 : roll(p.max_rows);
+
+    n = roll(HYMT_SCHED_SIZES + 1);
+
+    for (i = 0, size = 0; i < n; i++) {
+        size += 1 + roll(p.max_rows);
+        p.sizes[i] = size;
+    }
+
     p.depth = 1 + roll(2);
     p.prefix_cache = roll(4) != 0;
     p.coalesce = roll(4) != 0;

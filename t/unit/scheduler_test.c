@@ -152,7 +152,7 @@ test_fill(void)
     rng = 9;
     p = small;
     p.budget_mixed = 4;
-    p.fill_rows = 16;
+    p.sizes[0] = 16;
     rig_open(&rig, p);
 
     rig_add_endless(&rig, 5, 30);
@@ -172,7 +172,7 @@ test_fill(void)
 
     /* where decode rows fill a step alone the budget stays */
 
-    p.fill_rows = 2;
+    p.sizes[0] = 1;
     rig_open(&rig, p);
 
     rig_add_endless(&rig, 5, 30);
@@ -188,6 +188,74 @@ test_fill(void)
 
     is_str(rig.fault, "", "not to be filled: all is right");
     rig_close(&rig);
+}
+
+
+/* A step no larger than what waits is worth. */
+static void
+test_sizes(void)
+{
+    rig_t                rig;
+    uint32_t             i;
+    hymt_sched_params_t  p;
+
+    static const struct {
+        uint32_t     n_prompt;
+        uint32_t     rows;
+        const char  *name;
+    } steps[] = {
+        { 5, 6, "all there is" },
+        { 15, 8, "16 rows in all: 8" },
+        { 16, 16, "17 rows: 16" },
+        { 31, 16, "32 rows: 16" },
+        { 32, 24, "33 rows: 24" },
+        { 50, 24, "51 rows: 24, the largest" },
+    };
+
+    for (i = 0; i < hymt_nelts(steps); i++) {
+        rng = 9;
+        p = small;
+        p.budget_mixed = 4;
+        p.sizes[0] = 8;
+        p.sizes[1] = 16;
+        p.sizes[2] = 24;
+        rig_open(&rig, p);
+
+        rig_add_endless(&rig, 5, 30);
+        rig_step(&rig);
+
+        rig_add_endless(&rig, steps[i].n_prompt, 5);
+        rig_step(&rig);
+        is_int(rig.batch.n_rows, steps[i].rows, "sizes: %s", steps[i].name);
+
+        while (rig_step(&rig)) { /* void */ }
+
+        is_str(rig.fault, "", "sizes: all is right");
+        rig_close(&rig);
+    }
+
+    /* seven rows that decode leave an eighth of the first size, eight none */
+
+    p.max_batch = 10;
+
+    for (i = 6; i <= 8; i++) {
+        rig_open(&rig, p);
+
+        while (rig.n_added < i) {
+            rig_add_endless(&rig, 2, 30);
+        }
+
+        rig_step(&rig);
+        rig_add_endless(&rig, 5, 5);
+        rig_step(&rig);
+        is_int(rig.batch.n_rows, i < 8 ? 8 : 13,
+               "sizes: %" PRIu32 " decode rows", i);
+
+        while (rig_step(&rig)) { /* void */ }
+
+        is_str(rig.fault, "", "sizes: all is right");
+        rig_close(&rig);
+    }
 }
 
 
@@ -597,6 +665,7 @@ main(void)
     test_one(2);
     test_mixed();
     test_fill();
+    test_sizes();
     test_own_stop();
     test_arrival_order();
     test_fair_chunks();
