@@ -43,8 +43,11 @@ commands
   gpu-build      what gpu-test runs, to be carried to a machine without nvcc:
                  build/gpu, build/hymt_cuda.so
   gpu-test       on a machine with a GPU: the tests of the kernels and of the
-                 CUDA backend, then, where HYMT_GPU_MODEL is set, their benches;
-                 built where nvcc is, else as they are; ends with a table
+                 CUDA backend, gpu-faults, then, where HYMT_GPU_MODEL is set,
+                 benches; built where nvcc is, else as they are; ends with a
+                 table
+  gpu-faults     on a machine with a GPU: the tests of kills, reloads, caches
+                 and of the GPU's own faults through NGINX, then bench/soak
   fuzz SECONDS   each fuzzer in t/fuzz for that long (clang)
   install        the module into NGINX's modules folder, hymt into \$prefix/bin,
                  examples and the built-in model into \$prefix/share/hymt
@@ -69,6 +72,7 @@ environment
   prefix         install: /usr/local unless set
   HYMT_GPU_LOGITS      gpu-test: what transformers computes, a file that
                  tools/hf-logits.py models/demo=FILE has written
+  HYMT_GPU_SOAK  gpu-faults: seconds of bench/soak: 60 unless set
   HYMT_GPU_MODEL gpu-test: the model that is measured; see bench/random-model
   HYMT_LONG      test: 1 runs the long forms too
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
@@ -815,6 +819,34 @@ asan_nginx() {
 }
 
 
+# Those tests of the module that hold with any backend, and whose work is long
+# enough on a fast one.
+readonly GPU_NGINX_TESTS=(t/gpu/faults.t t/100-workers.t t/110-reload.t
+                          t/120-quit.t t/130-abort.t t/140-limits.t
+                          t/180-crash.t t/181-engine-worker.t
+                          t/182-engine-failure.t t/190-watchdog.t
+                          t/250-stream.t t/275-cache.t t/276-prefix-cache.t
+                          t/277-coalesce.t t/278-queue.t t/280-documents.t
+                          t/290-sessions.t)
+
+
+gpu_faults() {
+    local rc=0
+
+    need nginx perl
+    need_proc
+
+    export HYMT_TEST_BACKEND=cuda
+
+    # the module finds hymt_cuda.so beside it
+
+    prove_ "${GPU_NGINX_TESTS[@]}" || rc=1
+    bench/soak --seconds "${HYMT_GPU_SOAK:-60}" || rc=1
+
+    return $rc
+}
+
+
 # What is there is run where nothing can be built: the products may have come
 # from another machine.  The benches need a model in the shape they are to
 # measure: HYMT_GPU_MODEL, made by bench/random-model.
@@ -853,6 +885,18 @@ gpu_test() {
             rc=1
         fi
     done
+
+    said=build/gpu/faults.log
+
+    if [ ! -e build/ngx_http_hymt_module.so ] || [ -z "$(nginx_path)" ]; then
+        report+=("not run       faults through NGINX: no module, or no nginx")
+
+    elif (gpu_faults) > "$said" 2>&1; then
+        report+=("passed        faults through NGINX")
+    else
+        report+=("FAILED        faults through NGINX: see $said")
+        rc=1
+    fi
 
     for i in build/gpu/cuda_*; do
         if [ -z "${HYMT_GPU_MODEL:-}" ] || [[ ${i##*/} == *.* ]]; then
@@ -1022,6 +1066,7 @@ case "${1:-}" in
     test-valgrind)  test_valgrind ;;
     gpu-build)      build cuda gpu ;;
     gpu-test)       gpu_test ;;
+    gpu-faults)     gpu_faults ;;
     unit)           unit ;;
     lint)           lint ;;
     fuzz)           fuzz "${2:-}" ;;

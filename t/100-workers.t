@@ -76,7 +76,14 @@ for my $case (@CASES) {
              "$processes and it is a worker");
     }
 
-    my $after = $s->get('/status')->{json};
+    # with two steps in flight blocks come back a step after the answer
+
+    my $after;
+
+    $s->wait_until(5, sub {
+        $after = $s->get('/status')->{json};
+        return $after->{models}[0]{kv}{blocks_used} == 0;
+    });
 
     is($after->{models}[0]{queue}{in_flight}, 0, "$processes none in flight");
     is($after->{models}[0]{kv}{blocks_used}, 0, "$processes no block in use");

@@ -94,6 +94,7 @@ for my $i (1 .. $RELOADS) {
 
     # the first one shows what a generation under that load takes
 
+    ok($s->wait_ready('/status'), "reload $i: ready");
     $memory ||= memory();
 }
 

@@ -279,7 +279,7 @@ for my $workers (2, 4) {
     ok(server(4), 'another one: ready');
 
     my $want = $s->send(request('one', 7))->{json}{translation};
-    my $body = large(20);
+    my $body = large(60);
 
     # who has got a connection is asked on it, before its request
 
@@ -336,7 +336,10 @@ for my $workers (2, 4) {
     ok(server(2), 'leaving: ready');
 
     my $pid = host();
-    my $sock = $s->open(large(900));
+
+    # enough to last until the next ones are ready, on a card too
+
+    my ($sock, @others) = map { $s->open(large(900)) } 1 .. 16;
 
     # one whose body is not whole yet
 
@@ -358,7 +361,7 @@ for my $workers (2, 4) {
     my $res = $s->read_response($sock);
     my $took = time() - $killed;
 
-    close $sock;
+    close $_ for $sock, @others;
     is($res->{status}, 503, 'leaving: who waits for it gets 503');
     ok($took < 30, sprintf 'leaving: and soon (%.2f s)', $took);
 

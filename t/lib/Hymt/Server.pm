@@ -31,7 +31,8 @@ package Hymt::Server;
 # (its folder), %%PORT%%, and %%PORT_1%%, %%PORT_2%% ...: free ports that stay
 # the same for the object.
 #
-# Environment: TEST_NGINX_BINARY, HYMT_MODULE, HYMT_MODEL; with
+# Environment: TEST_NGINX_BINARY, HYMT_MODULE, HYMT_MODEL; HYMT_TEST_BACKEND, the
+# backend of each hymt_model that names none; with
 # TEST_NGINX_USE_VALGRIND NGINX runs under valgrind, all that is waited for may
 # take $SLOW times as long, and finish() fails on what valgrind finds.  With
 # HYMT_TEST_ASAN NGINX and the module were built or started with sanitizers; what
@@ -150,6 +151,11 @@ sub expand {
 
     my $dir = $self->{dir};
     my $user = $> == 0 ? 'user root;' : '';
+
+    my $backend = $ENV{HYMT_TEST_BACKEND};
+
+    $text =~ s/^(\s*hymt_model\s+\w+\s*\{)(?![^}]*\bbackend\s)
+              /$1 backend $backend;/gmx if $backend;
 
     $text =~ s{%%GLOBALS%%}{<<"END"}eg;
 load_module $self->{module};
