@@ -11,6 +11,7 @@
 
 
 #include "ngx_http_hymt.h"
+#include "json_quick.h"
 
 #include <float.h>
 #include <math.h>
@@ -98,8 +99,12 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
         return NULL;
     }
 
-    root = json_loadb(call->body, call->body_len,
-                      JSON_REJECT_DUPLICATES|JSON_ALLOW_NUL, &error);
+    root = hymt_json_quick(call->body, call->body_len);
+
+    if (root == NULL) {
+        root = json_loadb(call->body, call->body_len,
+                          JSON_REJECT_DUPLICATES|JSON_ALLOW_NUL, &error);
+    }
 
     if (root == NULL) {
         if (json_error_code(&error) == json_error_invalid_utf8) {

@@ -1,0 +1,191 @@
+/*
+ * What json_quick.c reads is what jansson reads; of the rest it knows nothing.
+ */
+
+#include "json_quick.h"
+#include "tap.h"
+
+
+#define FLAGS  (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
+
+
+static uint64_t  state = 20261201;
+
+
+/* Read by both, and equal. */
+static const char  *plain[] = {
+    "{}",
+    "[]",
+    " \t\r\n{ } \n",
+    "{\"text\":\"Open the file.\",\"tgt_lang\":\"de\"}",
+    "{ \"text\" : [ \"a\" , \"b\" , [ ] , { } ] , \"stream\" : true }",
+    "[true, false, null]",
+    "[0, -0, 7, -12, 123456789012345678, -999999999999999999]",
+    "[0.7, -0.5, 1e3, 1E+3, 2.5e-3, 0e0, 1e-400, 1.0]",
+    "[\"\", \"\\\"\\\\\\/\\b\\f\\n\\r\\t\", \"a\\u00e9b\", \"\\u4f60\\u597D\"]",
+    "[\"\\ud83d\\ude00 \\uDBFF\\uDFFF\"]",
+    "[\"\\u0001\\u007f\\u0080\\u07ff\\u0800\"]",
+    "{\"terms\":{\"a\\u00e9\":\"b\"},\"n\":{\"a\":{\"a\":{\"a\":[1]}}}}",
+    "[\"\xc3\xa9 \xe4\xbd\xa0 \xf0\x9f\x98\x80 \x7f\"]",
+    "[\"\\u0000\\u00\"",
+};
+
+/* Left to jansson, which takes some of them. */
+static const char  *odd[] = {
+    "", " ", "1", "\"a\"", "null", "{", "[", "{\"a\"", "{\"a\":", "{\"a\":1",
+    "{\"a\":1,}", "[1,]", "[,1]", "{,}", "[1 2]", "{\"a\" 1}", "{a:1}",
+    "{'a':1}", "[1]]", "[1] x", "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}",
+    "[01]", "[1.]", "[.5]", "[+1]", "[-]", "[1e]", "[1e+]", "[0x10]", "[NaN]",
+    "[1e999]", "[1234567890123456789]", "[12345678901234567890123]",
+    "[nul]", "[truex]", "[\"a]", "[\"\\x\"]", "[\"\\u12\"]", "[\"\\u12g4\"]",
+    "[\"\\ud800\"]", "[\"\\ud800\\u0041\"]", "[\"\\udc00\"]", "[\"a\nb\"]",
+    "[\"\\u0000\"]", "[\"\\", "[\"\\u004", "[\"\xff\"]", "[\"\xc3\"]",
+    "[\"\xed\xa0\x80\"]", "\xef\xbb\xbf[]", "[\"\xc0\x80\"]",
+    "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
+    "{\"0123456789012345678901234567890123456789012345678901234567890123\":1}",
+};
+
+
+static uint32_t
+roll(uint32_t n)
+{
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+
+    return (uint32_t) (state >> 33) % n;
+}
+
+
+/* A copy of just that size, for what looks beyond. */
+static json_t *
+quick(const char *text, size_t len)
+{
+    char    *copy;
+    json_t  *value;
+
+    copy = malloc(len + 1);
+    memcpy(copy, text, len);
+    copy = realloc(copy, len > 0 ? len : 1);
+
+    value = hymt_json_quick(copy, len);
+
+    free(copy);
+
+    return value;
+}
+
+
+static void
+test_plain(void)
+{
+    size_t         i;
+    json_t        *got, *want;
+    json_error_t   error;
+
+    for (i = 0; i + 1 < sizeof(plain) / sizeof(*plain); i++) {
+        got = quick(plain[i], strlen(plain[i]));
+        want = json_loadb(plain[i], strlen(plain[i]), FLAGS, &error);
+
+        ok(got != NULL, "read: %s", plain[i]);
+        ok(json_equal(got, want), "as by jansson");
+
+        json_decref(got);
+        json_decref(want);
+    }
+
+    for (i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        got = quick(odd[i], strlen(odd[i]));
+        ok(got == NULL, "left alone: %s", odd[i]);
+        json_decref(got);
+    }
+
+    got = quick("[\"a\0b\"]", 7);
+    ok(got == NULL, "left alone: a zero");
+    json_decref(got);
+}
+
+
+/* The order of members is that of jansson, too. */
+static void
+test_order(void)
+{
+    char    *text;
+    json_t  *got;
+
+    got = quick("{\"b\":1,\"a\":2,\"c\":3}", 19);
+    text = json_dumps(got, JSON_COMPACT);
+    is_str(text, "{\"b\":1,\"a\":2,\"c\":3}", "members stay in their order");
+
+    free(text);
+    json_decref(got);
+}
+
+
+/* Texts that are nearly right: whatever is read is what jansson reads. */
+static void
+test_random(void)
+{
+    char           text[512];
+    size_t         i, n, len;
+    json_t        *got, *want;
+    uint32_t       round, read, wrong;
+    json_error_t   error;
+
+    static const char  chars[] = "{}[]\",:\\u0d8e1.-tfn \x01\xc3\xa9";
+
+    for (round = 0, read = 0, wrong = 0; round < 200000; round++) {
+        i = roll(sizeof(plain) / sizeof(*plain));
+        len = strlen(plain[i]);
+        memcpy(text, plain[i], len);
+
+        for (n = roll(4); n > 0 && len > 0; n--) {
+            i = roll((uint32_t) len);
+
+            switch (roll(3)) {
+
+            case 0:
+                text[i] = chars[roll(sizeof(chars) - 1)];
+                break;
+
+            case 1:
+                memmove(text + i, text + i + 1, len - i - 1);
+                len--;
+                break;
+
+            default:
+                memmove(text + i + 1, text + i, len - i);
+                text[i] = chars[roll(sizeof(chars) - 1)];
+                len++;
+            }
+        }
+
+        got = quick(text, len);
+
+        if (got != NULL) {
+            want = json_loadb(text, len, FLAGS, &error);
+            read++;
+
+            if (!json_equal(got, want)) {
+                wrong++;
+                printf("# %.*s\n", (int) len, text);
+            }
+
+            json_decref(want);
+        }
+
+        json_decref(got);
+    }
+
+    is_int(wrong, 0, "nothing is read otherwise");
+    ok(read > 50000, "of %u texts", read);
+}
+
+
+int
+main(void)
+{
+    test_plain();
+    test_order();
+    test_random();
+
+    return tap_done();
+}
