@@ -96,6 +96,12 @@ hymt_utf8_check(const char *text, size_t len, size_t *bad)
     p = (const unsigned char *) text;
 
     for (i = 0; i < len; i += (size_t) n) {
+
+        if (p[i] < 0x80) {
+            n = 1;
+            continue;
+        }
+
         n = hymt_utf8_next(p + i, len - i);
 
         if (n <= 0) {

@@ -403,7 +403,8 @@ hymt_read_all(hymt_reading_t *r)
             }
         }
 
-        term = hymt_terms_find(&r->terms, r->text, at, r->len, false);
+        term = r->terms.n == 0 ? UINT32_MAX
+               : hymt_terms_find(&r->terms, r->text, at, r->len, false);
 
         if (term != UINT32_MAX) {
             n = r->terms.term[term].len;

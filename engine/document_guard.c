@@ -45,6 +45,14 @@ hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
     n = 0;
 
     for (i = 0; i < len; /* void */ ) {
+
+        /* nothing begins with what most of a text is, nor is it changed */
+
+        if (text[i] >= ' ' && text[i] <= '~' && text[i] != '<') {
+            out[n++] = text[i++];
+            continue;
+        }
+
         token = hymt_guard_token(text + i, len - i);
 
         if (token == 0 && doc->params.tags_by_model && work->tagged == NULL) {
@@ -83,7 +91,9 @@ hymt_guard_placeholders(const hymt_document_t *doc, char *text, size_t len)
 
     for (i = 0; i < len; /* void */ ) {
 
-        if (!hymt_guard_strict(text, i, len, tags, &k)) {
+        if (!hymt_placeholder_strict(text[i])
+            || !hymt_guard_strict(text, i, len, tags, &k))
+        {
             text[n++] = text[i++];
             continue;
         }
@@ -99,7 +109,8 @@ hymt_guard_placeholders(const hymt_document_t *doc, char *text, size_t len)
     again = false;
 
     for (i = 0; i < len && !again; i++) {
-        again = hymt_guard_strict(text, i, len, tags, &k);
+        again = hymt_placeholder_strict(text[i])
+                && hymt_guard_strict(text, i, len, tags, &k);
     }
 
     if (!again) {
@@ -346,6 +357,10 @@ hymt_guard_wrapper(const hymt_work_t *work, char *out, size_t n)
     static const char  *wrappers[] = {
         "<target>", "</target>", "<source>", "</source>",
     };
+
+    if (memchr(out, '<', n) == NULL) {
+        return n;
+    }
 
     for (i = 0; i < hymt_nelts(wrappers); i++) {
         k = strlen(wrappers[i]);

@@ -477,6 +477,10 @@ hymt_email(const char *text, size_t at, size_t len)
     p = text + at;
     len -= at;
 
+    if (memchr(p, '@', hymt_min(len, HYMT_MAX_NAME + 1)) == NULL) {
+        return 0;
+    }
+
     n = hymt_name(p, len, "._%+-");
 
     if (n == 0 || n + 3 > len || p[n] != '@' || !hymt_alnum(p[n + 1])) {
