@@ -27,7 +27,8 @@ static int load_length(const char *text, load_length_t *length);
 static int load_run(load_t *load);
 static double load_cpu(void);
 static void load_report(load_t *load, const load_status_t *a,
-    const load_status_t *b, worker_cpu_t *cpu, double client);
+    const load_status_t *b, worker_cpu_t *cpu, double client,
+    uint64_t n_before);
 static double load_probe_us(const worker_cpu_t *cpu, const hdr_t *before);
 
 
@@ -54,8 +55,9 @@ static const char  load_help[] =
 "  --stream         ask for events; first token as the client sees it\n"
 "  --more JSON      members for each request: '\"temperature\":0.7'\n"
 "  --status URI     hymt_status, for engine and CPU figures\n"
-"  --static URI     a location to ask meanwhile: --static-rate R a second\n"
-"                   (400), for a second before the load as well\n"
+"  --static URI     a location to ask for a second before the load, and for\n"
+"                   half the time meanwhile, --static-rate R a second (400);\n"
+"                   CPU time is then counted in the other half\n"
 "  --row NAME       one line of a table instead of the report\n"
 "  --header         that table's head, and nothing else\n"
 "\n"
@@ -66,7 +68,7 @@ static const char  load_head[] =
 "| 60/40 unless said | sentences/s | P50 ms | P95 ms | P99 ms | first token P50"
 " / P95 ms | engine busy, ms a step, rows a step |"
 " CPU us a request: event loop, text, engine |"
-" static p99 us: idle, loaded | errors |\n"
+" static p99 us: idle, loaded; CPU us, idle | errors |\n"
 "|---|---|---|---|---|---|---|---|---|---|\n";
 
 
@@ -271,9 +273,9 @@ load_run(load_t *load)
 {
     double         client;
     uint32_t       i;
-    uint64_t       start, next, bad;
+    uint64_t       start, next, n_before, bad;
     load_status_t  a, b;
-    worker_cpu_t   cpu[4];             /* the load lies between the last two */
+    worker_cpu_t   cpu[4];             /* idle between the first two */
 
     memset(cpu, 0, sizeof(cpu));
     load_status(load, &a);
@@ -308,9 +310,20 @@ load_run(load_t *load)
     load->from = hymt_now_ns();
     load->to = load->from + load_s(load->seconds);
 
+    n_before = 0;
+
+    if (load->static_uri != NULL) {
+        load_turn(load, load->from + (load->to - load->from) / 2, &next,
+                  start);
+
+        atomic_store(&load->phase, PHASE_END);
+        worker_cpu_read(a.pid, &cpu[2]);
+        client = load_cpu();
+        n_before = load->stats.done;
+    }
+
     load_turn(load, load->to, &next, start);
 
-    atomic_store(&load->phase, PHASE_END);
     client = load_cpu() - client;
     worker_cpu_read(a.pid, &cpu[3]);
     load_status(load, &b);
@@ -320,7 +333,7 @@ load_run(load_t *load)
     }
 
     load->seconds = (double) (load->to - load->from) / 1e9;
-    load_report(load, &a, &b, cpu, client);
+    load_report(load, &a, &b, cpu, client, n_before);
 
     for (i = 0, bad = 0; i < LOAD_ERRORS; i++) {
         bad += load->stats.errors[i];
@@ -347,9 +360,10 @@ load_cpu(void)
 }
 
 
+/* CPU times are of the answers that came after so many. */
 static void
 load_report(load_t *load, const load_status_t *a, const load_status_t *b,
-    worker_cpu_t *cpu, double client)
+    worker_cpu_t *cpu, double client, uint64_t n_before)
 {
     double          done, busy, steps, us[CPU_KINDS], first[3];
     uint32_t        i;
@@ -358,7 +372,7 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
     static hdr_t    before, during;
 
     s = &load->stats;
-    done = (double) hymt_max(s->done, 1);
+    done = (double) hymt_max(s->done - n_before, 1);
     steps = hymt_max(b->steps - a->steps, 1);
     busy = 100 * (b->step_seconds - a->step_seconds) / load->seconds;
 
@@ -371,8 +385,6 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
         hdr_merge(&during, &load->probes[i].during);
         failed += load->probes[i].failed;
     }
-
-    us[CPU_LOOP] -= load_probe_us(cpu, &before) * (double) during.n / done;
 
     for (i = 0, errors = failed; i < LOAD_ERRORS; i++) {
         errors += s->errors[i];
@@ -403,8 +415,8 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
                us[CPU_LOOP], us[CPU_TEXT], us[CPU_ENGINE]);
 
         if (load->static_uri != NULL) {
-            printf(" %.0f, %.0f |", hdr_percentile(&before, 99),
-                   hdr_percentile(&during, 99));
+            printf(" %.0f, %.0f; %.0f |", hdr_percentile(&before, 99),
+                   hdr_percentile(&during, 99), load_probe_us(cpu, &before));
 
         } else {
             printf(" |");
@@ -439,7 +451,8 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
                " engine %.1f, others %.1f; this client %.1f (%.0f %% of a"
                " core)\n", us[CPU_LOOP], us[CPU_POOL], us[CPU_TEXT],
                us[CPU_ENGINE], us[CPU_OTHER], client * 1e6 / done,
-               100 * client / load->seconds);
+               100 * client / load->seconds
+               * (load->static_uri != NULL ? 2 : 1));
         printf("memory MB     %.1f before, %.1f after, in %" PRIu32
                " workers\n", (double) cpu[2].rss / 1e6,
                (double) cpu[3].rss / 1e6, cpu[3].workers);
@@ -450,6 +463,8 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
                " %.0f; %" PRIu64 " failed\n", hdr_percentile(&before, 50),
                hdr_percentile(&before, 99), hdr_percentile(&during, 50),
                hdr_percentile(&during, 99), failed);
+        printf("              event loop's CPU us for one, idle: %.0f\n",
+               load_probe_us(cpu, &before));
     }
 
     for (i = 0; i < LOAD_ERRORS; i++) {
@@ -465,7 +480,7 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
 
 /*
  * What the event loops took for a request of the static location while there
- * was nothing else: it is not the translations'.
+ * was nothing else.
  */
 static double
 load_probe_us(const worker_cpu_t *cpu, const hdr_t *before)
