@@ -35,6 +35,10 @@ typedef struct {
 static uint64_t      random_state;
 static hymt_error_t  err;
 
+/* of the backends that are opened: less for tools that run everything slowly */
+static uint32_t      max_slots = SLOTS;
+static uint32_t      max_rows = ROWS;
+
 /* blocks of the pool in random order, and how many have been given out */
 static uint32_t      pool[BLOCKS];
 static uint32_t      pool_used;
@@ -98,8 +102,8 @@ backend_open(const hymt_backend_ops_t *ops, const hymt_model_t *model,
 
     memset(&p, 0, sizeof(p));
 
-    p.max_batch = SLOTS;
-    p.max_rows = ROWS;
+    p.max_batch = max_slots;
+    p.max_rows = max_rows;
     p.context = hymt_min(CONTEXT, model->config.max_position);
     p.n_blocks = BLOCKS;
     p.stop = stop;

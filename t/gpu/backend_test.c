@@ -138,7 +138,7 @@ test_chunks(const hymt_model_t *model, uint32_t n)
     size = (size_t) n * vocab * sizeof(float);
     want = malloc(size);
     got = malloc(size);
-    token = prompt_logits(cuda, model, n, ROWS, 99, want);
+    token = prompt_logits(cuda, model, n, max_rows, 99, want);
     ok(token < vocab, "%u tokens: token %u", n, token);
 
     for (graphs = 0; graphs < 2; graphs++) {
@@ -154,10 +154,11 @@ test_chunks(const hymt_model_t *model, uint32_t n)
             }
 
             pool_reset();
-            seq_make(&s, i * 31, n, 0, 99, vocab);
+            seq_make(&s, i * 31 % max_slots, n, 0, 99, vocab);
             memset(got, 0xff, size);
 
-            is_int(prompt(cuda, b, &s, hymt_min(chunks[i], ROWS), vocab, got),
+            is_int(prompt(cuda, b, &s, hymt_min(chunks[i], max_rows), vocab,
+                          got),
                    token, "%u tokens in chunks of %u, graphs %s: same token",
                    n, chunks[i], graphs ? "on" : "off");
             ok(memcmp(got, want, size) == 0,
@@ -195,7 +196,7 @@ test_among(const hymt_model_t *model, uint32_t others)
     all = malloc((size_t) ROWS * vocab * sizeof(float));
     many = calloc(others + 1, sizeof(seq_t));
 
-    token = prompt_logits(cuda, model, SHORT, ROWS, 99, want);
+    token = prompt_logits(cuda, model, SHORT, max_rows, 99, want);
 
     b = backend_open(cuda, model, NULL);
     pool_reset();
@@ -218,7 +219,7 @@ test_among(const hymt_model_t *model, uint32_t others)
             left = many[i].pos < many[i].n ? many[i].n - many[i].pos
                    : many[i].pos < many[i].n + 40 && i != mine;
             rows[i] = hymt_min(rows[i], left);
-            rows[i] = hymt_min(rows[i], ROWS - n);
+            rows[i] = hymt_min(rows[i], max_rows - n);
 
             at = i == mine ? n : at;
             n += rows[i];
@@ -581,6 +582,9 @@ main(int argc, char **argv)
     demo = model_open(DEMO);
 
     if (argc > 1 && strcmp(argv[1], "small") == 0) {
+        max_slots = 16;
+        max_rows = 64;
+
         against_ref(demo, "demo model", 20);
         test_chunks(demo, 20);
         test_among(demo, 7);
