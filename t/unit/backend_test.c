@@ -4,41 +4,16 @@
  * slots and blocks.
  */
 
-#include "backend.h"
-#include "fixture.h"
-#include "tap.h"
-
-#include <fcntl.h>
-
-
 #define SLOTS    32
 #define ROWS     256
 #define CONTEXT  1024
 #define BLOCKS   320
 #define SHORT    75       /* tokens of a test's prompt */
 
+#include "fixture.h"
+#include "seq_fixture.h"
 
-/* A sequence under test: its tokens, and the blocks it lies in. */
-typedef struct {
-    uint32_t   slot;
-    uint32_t   n;
-    uint32_t   pos;                  /* rows done */
-    uint32_t   tokens[CONTEXT];
-    uint32_t   blocks[CONTEXT / HYMT_KV_BLOCK];
-} seq_t;
-
-
-static uint64_t      test_random_state;
-static hymt_error_t  err;
-
-
-static uint32_t
-test_random(uint32_t n)
-{
-    test_random_state = test_random_state * 6364136223846793005u + 1442695041u;
-
-    return (uint32_t) (test_random_state >> 33) % n;
-}
+#include <fcntl.h>
 
 
 static hymt_model_t *
@@ -93,10 +68,10 @@ test_seq(seq_t *s, uint32_t slot, uint32_t n, uint64_t seed, uint32_t vocab)
 
     s->slot = slot;
     s->n = n;
-    test_random_state = seed;
+    random_state = seed;
 
     for (i = 0; i < CONTEXT; i++) {
-        s->tokens[i] = test_random(vocab);
+        s->tokens[i] = random_below(vocab);
     }
 
     k = BLOCKS / SLOTS;
@@ -105,128 +80,6 @@ test_seq(seq_t *s, uint32_t slot, uint32_t n, uint64_t seed, uint32_t vocab)
         s->blocks[i] = n > k * HYMT_KV_BLOCK ? i
                      : seed & 1 ? slot * k + i : slot * k + k - 1 - i;
     }
-}
-
-
-static void
-test_begin(const hymt_backend_ops_t *ops, hymt_backend_t *b, const seq_t *s)
-{
-    hymt_sampling_t  sampling;
-
-    memset(&sampling, 0, sizeof(sampling));
-
-    sampling.temperature = 0.8f;
-    sampling.top_k = 20;
-    sampling.top_p = 0.9f;
-    sampling.repetition_penalty = 1.05f;
-    sampling.seed = 7;
-
-    ops->slot_begin(b, s->slot, &sampling, s->tokens, s->n);
-}
-
-
-/*
- * One step: `rows[i]` further rows of each sequence (0: not in it).  Logits of
- * all rows, the last ones sampled into tokens.
- */
-static hymt_status_t
-test_step(const hymt_backend_ops_t *ops, hymt_backend_t *b, seq_t *seqs,
-    const uint32_t *rows, uint32_t n, float *logits, uint32_t *tokens)
-{
-    uint32_t          i;
-    hymt_batch_t      batch;
-    hymt_batch_seq_t  list[SLOTS];
-
-    memset(&batch, 0, sizeof(batch));
-    memset(list, 0, sizeof(list));
-
-    batch.seqs = list;
-    batch.logits = logits;
-
-    for (i = 0; i < n; i++) {
-        if (rows[i] == 0) {
-            continue;
-        }
-
-        list[batch.n_seqs].slot = seqs[i].slot;
-        list[batch.n_seqs].n_rows = rows[i];
-        list[batch.n_seqs].pos = seqs[i].pos;
-        list[batch.n_seqs].tokens = seqs[i].tokens + seqs[i].pos;
-        list[batch.n_seqs].blocks = seqs[i].blocks;
-        list[batch.n_seqs].sample = seqs[i].pos + rows[i] == seqs[i].n;
-
-        seqs[i].pos += rows[i];
-        batch.n_rows += rows[i];
-        batch.n_seqs++;
-    }
-
-    if (ops->launch(b, &batch, &err) != HYMT_OK) {
-        return HYMT_ERROR;
-    }
-
-    return ops->collect(b, tokens, &err);
-}
-
-
-/* A whole prompt in chunks, alone; returns what its end sampled. */
-static uint32_t
-test_prompt(const hymt_backend_ops_t *ops, hymt_backend_t *b, seq_t *s,
-    uint32_t chunk, uint32_t vocab, float *logits)
-{
-    uint32_t  rows, token;
-
-    test_begin(ops, b, s);
-    token = 0;
-
-    while (s->pos < s->n) {
-        rows = hymt_min(chunk, s->n - s->pos);
-
-        if (test_step(ops, b, s, &rows, 1,
-                      logits + (size_t) s->pos * vocab, &token) != HYMT_OK)
-        {
-            printf("# %s\n", err.text);
-            return HYMT_TOKEN_NONE;
-        }
-    }
-
-    return token;
-}
-
-
-static double
-test_distance(const float *got, const float *want, size_t n)
-{
-    double  diff, sum;
-    size_t  i;
-
-    diff = 0;
-    sum = 0;
-
-    for (i = 0; i < n; i++) {
-        diff += ((double) got[i] - want[i]) * ((double) got[i] - want[i]);
-        sum += (double) want[i] * want[i];
-    }
-
-    return sqrt(diff / sum);
-}
-
-
-/* The greatest distance of a row. */
-static double
-test_worst(const float *got, const float *want, uint32_t rows, uint32_t vocab)
-{
-    double    d, worst;
-    uint32_t  i;
-
-    worst = 0;
-
-    for (i = 0; i < rows; i++) {
-        d = test_distance(got + (size_t) i * vocab, want + (size_t) i * vocab,
-                          vocab);
-        worst = d <= worst ? worst : d;
-    }
-
-    return worst;
 }
 
 
@@ -263,7 +116,7 @@ test_against_ref(void)
 
         ref = test_backend(&hymt_backend_ref, model, 1, NULL);
         test_seq(&s, 3, SHORT, 1000 + i, vocab);
-        a = test_prompt(&hymt_backend_ref, ref, &s, SHORT, vocab, want);
+        a = prompt(&hymt_backend_ref, ref, &s, SHORT, vocab, want);
         hymt_backend_ref.destroy(ref);
 
         for (j = 0; j < hymt_nelts(isas); j++) {
@@ -284,9 +137,9 @@ test_against_ref(void)
 
             memset(got, 0xff, sizeof(float) * SHORT * vocab);
             test_seq(&s, 3, SHORT, 1000 + i, vocab);
-            b = test_prompt(&hymt_backend_cpu, cpu, &s, 32, vocab, got);
+            b = prompt(&hymt_backend_cpu, cpu, &s, 32, vocab, got);
 
-            is_near(test_worst(got, want, SHORT, vocab), 0, 1e-5,
+            is_near(worst_row(got, want, SHORT, vocab), 0, 1e-5,
                     "shape %u, %s: logits of every position", i,
                     hymt_backend_cpu.describe(cpu));
             is_int(b, a, "shape %u, %s: sampled token", i, isas[j]);
@@ -330,18 +183,18 @@ test_far(void)
         test_seq(&s, 0, CONTEXT, 5, vocab);
         s.pos = CONTEXT - rows;
 
-        test_begin(i ? &hymt_backend_ref : &hymt_backend_cpu, i ? ref : cpu,
-                   &s);
-        is_int(test_step(i ? &hymt_backend_ref : &hymt_backend_cpu,
-                         i ? ref : cpu, &s, &rows, 1, i ? want : got, &token),
+        seq_begin(i ? &hymt_backend_ref : &hymt_backend_cpu, i ? ref : cpu,
+                  &s, false);
+        is_int(step(i ? &hymt_backend_ref : &hymt_backend_cpu,
+                    i ? ref : cpu, &s, &rows, 1, i ? want : got, &token),
                HYMT_OK, "the end of the context computes");
     }
 
-    is_near(test_worst(got, want, rows, vocab), 0, 1e-5,
+    is_near(worst_row(got, want, rows, vocab), 0, 1e-5,
             "logits up to position %u", CONTEXT - 1);
 
     s.pos = CONTEXT - 5;
-    is_int(test_step(&hymt_backend_cpu, cpu, &s, &rows, 1, got, &token),
+    is_int(step(&hymt_backend_cpu, cpu, &s, &rows, 1, got, &token),
            HYMT_ERROR, "past the context: refused");
     has_str(err.text, "out of range", "and says so");
 
@@ -360,7 +213,7 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
     char             dir[FIXTURE_PATH];
     float           *want, *got, *all;
     seq_t            s, *many;
-    uint32_t         i, j, chunk, threads, token, vocab, width, n, at, step;
+    uint32_t         i, j, chunk, threads, token, vocab, width, n, at, turn;
     uint32_t         rows[SLOTS], tokens[SLOTS];
     hymt_model_t    *model;
     hymt_backend_t  *b;
@@ -379,7 +232,7 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
 
     b = test_backend(&hymt_backend_cpu, model, 1, NULL);
     test_seq(&s, 0, SHORT, 99, vocab);
-    token = test_prompt(&hymt_backend_cpu, b, &s, SHORT, vocab, want);
+    token = prompt(&hymt_backend_cpu, b, &s, SHORT, vocab, want);
 
     /* other slots, other blocks, chunks */
 
@@ -387,7 +240,7 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
         test_seq(&s, 5 + i, SHORT, 99, vocab);
         memset(got, 0xff, sizeof(float) * width);
 
-        is_int(test_prompt(&hymt_backend_cpu, b, &s, chunks[i], vocab, got),
+        is_int(prompt(&hymt_backend_cpu, b, &s, chunks[i], vocab, got),
                token, "%s: chunks of %u: same token", isa, chunks[i]);
         ok(memcmp(got, want, sizeof(float) * width) == 0,
            "%s: chunks of %u: same bits", isa, chunks[i]);
@@ -403,11 +256,11 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
         for (i = 0; i < SLOTS; i++) {
             test_seq(&many[i], SLOTS - 1 - i, i == 17 ? SHORT : 5 + i * 2,
                      i == 17 ? 99 : i, vocab);
-            test_begin(&hymt_backend_cpu, b, &many[i]);
+            seq_begin(&hymt_backend_cpu, b, &many[i], false);
         }
 
         memset(got, 0xff, sizeof(float) * width);
-        step = 0;
+        turn = 0;
         chunk = 0;
 
         while (many[17].pos < SHORT) {
@@ -415,7 +268,7 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
             at = 0;
 
             for (i = 0; i < SLOTS; i++) {
-                rows[i] = (step + i) % 3 ? 1 + (step * 7 + i * 5) % 13 : 0;
+                rows[i] = (turn + i) % 3 ? 1 + (turn * 7 + i * 5) % 13 : 0;
                 rows[i] = hymt_min(rows[i], many[i].n - many[i].pos);
                 rows[i] = hymt_min(rows[i], ROWS - n);
                 at = i == 17 ? n : at;
@@ -424,10 +277,10 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
 
             j = many[17].pos;
 
-            if (test_step(&hymt_backend_cpu, b, many, rows, SLOTS, all, tokens)
+            if (step(&hymt_backend_cpu, b, many, rows, SLOTS, all, tokens)
                 != HYMT_OK)
             {
-                ok(false, "%s: step %u: %s", isa, step, err.text);
+                ok(false, "%s: step %u: %s", isa, turn, err.text);
                 break;
             }
 
@@ -444,7 +297,7 @@ test_invariance(const char *isa, const fixture_shape_t *shape)
                        threads);
             }
 
-            step++;
+            turn++;
         }
 
         ok(memcmp(got, want, sizeof(float) * width) == 0,
@@ -490,7 +343,7 @@ test_shared_blocks(const hymt_backend_ops_t *ops)
     b = test_backend(ops, model, 2, NULL);
 
     test_seq(&s[0], 0, SHORT, 99, vocab);
-    token = test_prompt(ops, b, &s[0], SHORT, vocab, want);
+    token = prompt(ops, b, &s[0], SHORT, vocab, want);
     ops->destroy(b);
 
     /* the first has a token more; the others end where it ended */
@@ -498,20 +351,20 @@ test_shared_blocks(const hymt_backend_ops_t *ops)
     b = test_backend(ops, model, 2, NULL);
 
     test_seq(&s[0], 0, SHORT - 1, 99, vocab);
-    (void) test_prompt(ops, b, &s[0], SHORT - 1, vocab, got);
+    (void) prompt(ops, b, &s[0], SHORT - 1, vocab, got);
     s[0].n = SHORT;
 
     for (i = 1; i < 3; i++) {
         test_seq(&s[i], i, SHORT, 99, vocab);
         memcpy(s[i].blocks, s[0].blocks, i * sizeof(uint32_t));
         s[i].pos = i * HYMT_KV_BLOCK;
-        test_begin(ops, b, &s[i]);
+        seq_begin(ops, b, &s[i], false);
         rows[i] = SHORT - s[i].pos;
     }
 
     rows[0] = 1;
     memset(got, 0xff, ROWS * row);
-    is_int(test_step(ops, b, s, rows, 3, got, tokens), HYMT_OK,
+    is_int(step(ops, b, s, rows, 3, got, tokens), HYMT_OK,
            "%s: a step of three that share blocks", ops->name);
 
     ok(memcmp(got, want + (size_t) (SHORT - 1) * vocab, row) == 0,
@@ -553,7 +406,7 @@ test_last_token(const hymt_backend_ops_t *ops)
     test_seq(&s, 1, 20, 3, vocab);
 
     for (first = 0; first < 2; first++) {
-        test_begin(ops, b, &s);
+        seq_begin(ops, b, &s, false);
 
         for (i = 0; i < 8; i++) {
             memset(&seq, 0, sizeof(seq));
@@ -614,7 +467,7 @@ test_giving_up(const hymt_backend_ops_t *ops)
 
     for (i = 0; i < 2; i++) {
         test_seq(&s[i], i, 20, i, vocab);
-        test_begin(ops, b, &s[i]);
+        seq_begin(ops, b, &s[i], false);
 
         canceled[i] = 0;
         seqs[i].slot = i;
@@ -649,7 +502,7 @@ test_giving_up(const hymt_backend_ops_t *ops)
     is_int(ops->collect(b, tokens, &err), HYMT_ABORTED, "the step ends early");
 
     stop = 0;
-    test_begin(ops, b, &s[1]);
+    seq_begin(ops, b, &s[1], false);
     ops->launch(b, &batch, &err);
     is_int(ops->collect(b, tokens, &err), HYMT_OK, "%s lives on", ops->name);
     is_int(tokens[1], want, "and gives the same token");
@@ -723,9 +576,9 @@ test_not_finite(const hymt_backend_ops_t *ops)
 
     rows = 10;
     test_seq(&s, 0, 10, 3, model->config.vocab);
-    test_begin(ops, b, &s);
+    seq_begin(ops, b, &s, false);
 
-    is_int(test_step(ops, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
+    is_int(step(ops, b, &s, &rows, 1, NULL, &token), HYMT_ERROR,
            "%s: a weight that is not a number", ops->name);
     has_str(err.text, "not finite", "and says so");
 
