@@ -20,6 +20,7 @@ typedef struct {
     const char  *end;
     char        *text;            /* of a string with escapes; NULL: none yet */
     size_t       size;
+    size_t       left;            /* values that there may be yet */
     uint32_t     depth;
 } hymt_quick_t;
 
@@ -42,7 +43,7 @@ static char hymt_quick_peek(hymt_quick_t *r);
 
 
 json_t *
-hymt_json_quick(const char *data, size_t len)
+hymt_json_quick(const char *data, size_t len, size_t most)
 {
     char          c;
     json_t       *root;
@@ -52,6 +53,7 @@ hymt_json_quick(const char *data, size_t len)
     r.p = data;
     r.end = data + len;
     r.size = len;
+    r.left = most;
 
     c = hymt_quick_peek(&r);
 
@@ -79,6 +81,10 @@ hymt_quick_value(hymt_quick_t *r)
 {
     size_t       len;
     const char  *text;
+
+    if (r->left-- == 0) {
+        return NULL;
+    }
 
     switch (hymt_quick_peek(r)) {
 

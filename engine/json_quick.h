@@ -18,8 +18,12 @@
 #include <jansson.h>
 
 
-/* The caller's to json_decref(); NULL: json_loadb() is to read it. */
-json_t *hymt_json_quick(const char *data, size_t len);
+/*
+ * The caller's to json_decref(); NULL: json_loadb() is to read it, as it is
+ * where there are more than `most` values: a tree of them may take a hundred
+ * times the bytes of the text.
+ */
+json_t *hymt_json_quick(const char *data, size_t len, size_t most);
 
 
 #endif /* HYMT_JSON_QUICK_H */

@@ -92,7 +92,7 @@ static void
 ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t done,
     ngx_http_hymt_text_t *out)
 {
-    char         s[128];
+    u_char       s[128], *last;
     uint64_t     in, made;
     ngx_uint_t   i, failed;
 
@@ -133,10 +133,9 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t done,
     ngx_http_hymt_native_each(call, "\"finish_reason\":", call->array,
                               ngx_http_hymt_native_reason, out);
 
-    (void) snprintf(s, sizeof(s), "\"usage\":{\"prompt_tokens\":%" PRIu64
-                    ",\"completion_tokens\":%" PRIu64 "},\"timing\":{",
-                    in, made);
-    ngx_http_hymt_native_put(out, s);
+    last = ngx_snprintf(s, sizeof(s), "\"usage\":{\"prompt_tokens\":%uL"
+                        ",\"completion_tokens\":%uL},\"timing\":{", in, made);
+    ngx_http_hymt_append(out, (char *) s, last - s);
 
     ngx_http_hymt_native_ms(out, "\"queue_ms\":", call->queue_ns);
     ngx_http_hymt_native_ms(out, ",\"first_token_ms\":", call->first_ns);
@@ -258,16 +257,17 @@ ngx_http_hymt_native_failure(ngx_http_hymt_item_t *item,
 }
 
 
-/* To the microsecond; printf()'s "%g" takes longer than all the rest. */
+/* To the microsecond; printf() would take longer than all the rest. */
 static void
 ngx_http_hymt_native_ms(ngx_http_hymt_text_t *out, const char *name,
     uint64_t ns)
 {
-    char  s[64];
+    u_char  s[64], *last;
 
-    (void) snprintf(s, sizeof(s), "%s%" PRIu64 ".%03u", name, ns / 1000000,
-                    (unsigned) (ns / 1000 % 1000));
-    ngx_http_hymt_native_put(out, s);
+    last = ngx_snprintf(s, sizeof(s), "%s%uL.%03uL", name,
+                        (uint64_t) (ns / 1000000),
+                        (uint64_t) (ns / 1000 % 1000));
+    ngx_http_hymt_append(out, (char *) s, last - s);
 }
 
 

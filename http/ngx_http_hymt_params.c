@@ -81,6 +81,7 @@ static json_t *
 ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
 {
     json_t        *root;
+    size_t         most;
     json_error_t   error;
 
     if (call->body_len == 0) {
@@ -89,19 +90,19 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
         return NULL;
     }
 
-    if (ngx_http_hymt_values(call)
-        > (size_t) call->conf->max_texts + NGX_HTTP_HYMT_MORE_VALUES)
-    {
-        ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "too_many_values",
-                           "the body has many more values than the %ld texts"
-                           " that are taken need",
-                           (long) call->conf->max_texts);
-        return NULL;
-    }
-
-    root = hymt_json_quick(call->body, call->body_len);
+    most = (size_t) call->conf->max_texts + NGX_HTTP_HYMT_MORE_VALUES;
+    root = hymt_json_quick(call->body, call->body_len, most);
 
     if (root == NULL) {
+
+        if (ngx_http_hymt_values(call) > most) {
+            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "too_many_values",
+                               "the body has many more values than the %ld"
+                               " texts that are taken need",
+                               (long) call->conf->max_texts);
+            return NULL;
+        }
+
         root = json_loadb(call->body, call->body_len,
                           JSON_REJECT_DUPLICATES|JSON_ALLOW_NUL, &error);
     }

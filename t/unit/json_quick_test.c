@@ -57,7 +57,7 @@ roll(uint32_t n)
 
 /* A copy of just that size, for what looks beyond. */
 static json_t *
-quick(const char *text, size_t len)
+quick(const char *text, size_t len, size_t most)
 {
     char    *copy;
     json_t  *value;
@@ -66,7 +66,7 @@ quick(const char *text, size_t len)
     memcpy(copy, text, len);
     copy = realloc(copy, len > 0 ? len : 1);
 
-    value = hymt_json_quick(copy, len);
+    value = hymt_json_quick(copy, len, most);
 
     free(copy);
 
@@ -82,7 +82,7 @@ test_plain(void)
     json_error_t   error;
 
     for (i = 0; i + 1 < sizeof(plain) / sizeof(*plain); i++) {
-        got = quick(plain[i], strlen(plain[i]));
+        got = quick(plain[i], strlen(plain[i]), 100);
         want = json_loadb(plain[i], strlen(plain[i]), FLAGS, &error);
 
         ok(got != NULL, "read: %s", plain[i]);
@@ -93,12 +93,12 @@ test_plain(void)
     }
 
     for (i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
-        got = quick(odd[i], strlen(odd[i]));
+        got = quick(odd[i], strlen(odd[i]), 100);
         ok(got == NULL, "left alone: %s", odd[i]);
         json_decref(got);
     }
 
-    got = quick("[\"a\0b\"]", 7);
+    got = quick("[\"a\0b\"]", 7, 100);
     ok(got == NULL, "left alone: a zero");
     json_decref(got);
 }
@@ -111,12 +111,29 @@ test_order(void)
     char    *text;
     json_t  *got;
 
-    got = quick("{\"b\":1,\"a\":2,\"c\":3}", 19);
+    got = quick("{\"b\":1,\"a\":2,\"c\":3}", 19, 100);
     text = json_dumps(got, JSON_COMPACT);
     is_str(text, "{\"b\":1,\"a\":2,\"c\":3}", "members stay in their order");
 
     free(text);
     json_decref(got);
+}
+
+
+static void
+test_most(void)
+{
+    size_t       most;
+    json_t      *got;
+    const char  *text;
+
+    text = "{\"a\":[1,{},\"x\"],\"b\":null}";
+
+    for (most = 0; most < 8; most++) {
+        got = quick(text, strlen(text), most);
+        is_int(got != NULL, most >= 6, "six values, %zu are taken", most);
+        json_decref(got);
+    }
 }
 
 
@@ -158,7 +175,7 @@ test_random(void)
             }
         }
 
-        got = quick(text, len);
+        got = quick(text, len, 100);
 
         if (got != NULL) {
             want = json_loadb(text, len, FLAGS, &error);
@@ -185,6 +202,7 @@ main(void)
 {
     test_plain();
     test_order();
+    test_most();
     test_random();
 
     return tap_done();
