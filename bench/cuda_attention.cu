@@ -483,7 +483,7 @@ main(int argc, char **argv)
     dev.cc = prop.major * 10 + prop.minor;
     dev.sms = prop.multiProcessorCount;
     dev.smem = prop.sharedMemPerBlockOptin;
-    dev.pdl = dev.cc >= 90;
+    dev.pdl = dev.cc / 10 == 9;
     cuda(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
 
     pool_bytes = 10ull << 30;

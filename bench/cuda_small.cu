@@ -438,7 +438,7 @@ set_up(void)
 
     dev.cc = prop.major * 10 + prop.minor;
     dev.sms = (uint32_t) prop.multiProcessorCount;
-    dev.pdl = dev.cc >= 90;
+    dev.pdl = dev.cc / 10 == 9;
 
     printf("%s, hidden %u, ffn %u, heads %u and %u, vocabulary %u\n", prop.name,
            hidden, ffn, n_heads, n_kv, VOCAB);
