@@ -36,8 +36,8 @@
 #include "gemm_store.cuh"
 #include "gemm_wgmma.cuh"
 #include "ptx.cuh"
+#include "tensor_map.h"
 
-#include <cudaTypedefs.h>
 #include <stdio.h>
 
 
@@ -126,21 +126,6 @@ struct copier {
         }
     }
 };
-
-
-/* A place of the ring is free: one lane tells each block that may fill it. */
-__device__ __forceinline__ void
-release(uint32_t bar, uint32_t peer, bool does, bool cluster)
-{
-    if (does) {
-        if (cluster) {
-            hymt_mbar_arrive_at(bar, peer);
-
-        } else {
-            hymt_mbar_arrive(bar);
-        }
-    }
-}
 
 
 /*
@@ -285,7 +270,7 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
             hymt_wgmma_wait<1>();
 
             if (i > 0) {
-                release(empty + 8 * last, peer, releases, cluster);
+                hymt_mbar_release(empty + 8 * last, peer, releases, cluster);
             }
 
             last = now;
@@ -295,7 +280,7 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
         hymt_wgmma_pin(d);
 
         if (n_whole > 0) {
-            release(empty + 8 * last, peer, releases, cluster);
+            hymt_mbar_release(empty + 8 * last, peer, releases, cluster);
         }
 
         /* a part of a stage may be left: k is a multiple of 64 */
@@ -320,7 +305,7 @@ k_gemm_sm90_bf16(const __grid_constant__ hymt_gemm_sm90_t p)
                 hymt_wgmma_pin(d);
             }
 
-            release(empty + 8 * s, peer, releases, cluster);
+            hymt_mbar_release(empty + 8 * s, peer, releases, cluster);
         }
 
         /* its x came after the wait for earlier kernels: so does this */
@@ -357,6 +342,8 @@ kernel_of(uint32_t tokens)
         return k_gemm_sm90_bf16<32, D>;
     case 64:
         return k_gemm_sm90_bf16<64, D>;
+    case 96:
+        return k_gemm_sm90_bf16<96, D>;
     default:
         return k_gemm_sm90_bf16<128, D>;
     }
@@ -372,37 +359,15 @@ kernel_of(uint32_t tokens, uint32_t depth)
 }
 
 
-/* The driver is asked for by name: nothing links against it. */
-static CUresult
+static int
 encode(CUtensorMap *map, const void *data, uint32_t rows, uint32_t k,
     uint32_t box_rows, uint32_t depth)
 {
-    static PFN_cuTensorMapEncodeTiled_v12000  encode_tiled;
+    hymt_tensor_box_t  t = { data, { K_BOX, rows, k / K_BOX },
+                             { (uint64_t) k * 2, K_BOX * 2 },
+                             { K_BOX, box_rows, depth }, 3, 128 };
 
-    cuuint64_t  dim[3] = { K_BOX, rows, k / K_BOX };
-    cuuint64_t  stride[2] = { (cuuint64_t) k * 2, K_BOX * 2 };
-    cuuint32_t  box[3] = { K_BOX, box_rows, depth };
-    cuuint32_t  step[3] = { 1, 1, 1 };
-
-    if (encode_tiled == NULL) {
-        cudaDriverEntryPointQueryResult  found;
-
-        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled",
-                                             (void **) &encode_tiled, 12000,
-                                             cudaEnableDefault, &found)
-            != cudaSuccess || found != cudaDriverEntryPointSuccess)
-        {
-            encode_tiled = NULL;
-            return CUDA_ERROR_NOT_FOUND;
-        }
-    }
-
-    return encode_tiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-                        (void *) data, dim, stride, box, step,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE,
-                        CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return hymt_tensor_map(map, &t);
 }
 
 
@@ -426,8 +391,8 @@ hymt_gemm_sm90_init(const hymt_cuda_t *dev)
     cudaError_t        rc;
     hymt_gemm_sm90_pt  kernel;
 
-    for (uint32_t i = 0; i < 15; i++) {
-        kernel = kernel_of(8 << i % 5, 1 << i / 5);
+    for (uint32_t i = 0; i < 18; i++) {
+        kernel = kernel_of(i % 6 == 5 ? 96 : 8 << i % 6, 1 << i / 6);
 
         rc = cudaFuncSetAttribute(kernel,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -454,14 +419,14 @@ extern "C" int
 hymt_gemm_sm90_map(const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, void *map, char *err, size_t cap)
 {
-    CUresult  rc;
+    int  rc;
 
     rc = encode((CUtensorMap *) map, shape->w, shape->n, shape->k, plan->rows,
                 plan->depth);
 
-    if (rc != CUDA_SUCCESS) {
+    if (rc != 0) {
         snprintf(err, cap, "cuTensorMapEncodeTiled() failed with %d for a"
-                 " weight of %u x %u", (int) rc, shape->n, shape->k);
+                 " weight of %u x %u", rc, shape->n, shape->k);
         return -1;
     }
 
@@ -485,7 +450,7 @@ hymt_gemm_sm90_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     cudaLaunchAttribute  attr[2];
 
     if (encode(&p.x, shape->x, m, shape->k, plan->tokens, plan->depth)
-        != CUDA_SUCCESS)
+        != 0)
     {
         return cudaErrorUnknown;
     }

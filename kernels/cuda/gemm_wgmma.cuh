@@ -75,107 +75,155 @@ hymt_wgmma_pin(float (&d)[N])
 }
 
 
-/* d += a * b, or d = a * b where `add` is 0. */
+/*
+ * d += a * b, or d = a * b where `add` is 0.  The operands of N tokens are
+ * named in eights: registers are "%0" to "%(N / 2 - 1)", then a, b and add.
+ */
+#define R0    "%0, %1, %2, %3, %4, %5, %6, %7"
+#define R1    R0 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define R2    R1 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define R3    R2 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define R4    R3 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define R5    R4 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define R6    R5 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define R7    R6 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define R8    R7 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define R9    R8 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define R10   R9 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define R11   R10 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define R12   R11 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define R13   R12 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define R14   R13 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define R15   R14 ", %120, %121, %122, %123, %124, %125, %126, %127"
+
+#define D4(i)   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D8(i)   D4(i), D4(i + 4)
+#define D16(i)  D8(i), D8(i + 8)
+#define D32(i)  D16(i), D16(i + 16)
+#define D64(i)  D32(i), D32(i + 32)
+
+#define HYMT_WGMMA(tokens, regs, a_at, b_at, add_at, ...)                     \
+    asm volatile("{\n\t.reg .pred p;\n\t"                                    \
+                 "setp.ne.b32 p, " add_at ", 0;\n\t"                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #tokens                  \
+                 "k16.f32.bf16.bf16 {" regs "}, " a_at ", " b_at              \
+                 ", p, 1, 1, 0, 0;\n\t}"                                      \
+                 : __VA_ARGS__ : "l"(a), "l"(b), "r"(add))
 
 
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[4], uint64_t a, uint64_t b, uint32_t add)
 {
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.b32 p, %6, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
-                 " {%0, %1, %2, %3},"
-                 " %4, %5, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "l"(a), "l"(b), "r"(add));
+    HYMT_WGMMA(8, "%0, %1, %2, %3", "%4", "%5", "%6", D4(0));
 }
 
 
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[8], uint64_t a, uint64_t b, uint32_t add)
 {
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.b32 p, %10, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16"
-                 " {%0, %1, %2, %3, %4, %5, %6, %7},"
-                 " %8, %9, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
-                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-                 : "l"(a), "l"(b), "r"(add));
+    HYMT_WGMMA(16, R0, "%8", "%9", "%10", D8(0));
 }
 
 
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[16], uint64_t a, uint64_t b, uint32_t add)
 {
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.b32 p, %18, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16"
-                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
-                 " %12, %13, %14, %15},"
-                 " %16, %17, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
-                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-                   "+f"(d[14]), "+f"(d[15])
-                 : "l"(a), "l"(b), "r"(add));
+    HYMT_WGMMA(32, R1, "%16", "%17", "%18", D16(0));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[24], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(48, R2, "%24", "%25", "%26", D16(0), D8(16));
 }
 
 
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[32], uint64_t a, uint64_t b, uint32_t add)
 {
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.b32 p, %34, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
-                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
-                 " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21,"
-                 " %22, %23, %24, %25, %26, %27, %28, %29, %30, %31},"
-                 " %32, %33, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
-                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31])
-                 : "l"(a), "l"(b), "r"(add));
+    HYMT_WGMMA(64, R3, "%32", "%33", "%34", D32(0));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[40], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(80, R4, "%40", "%41", "%42", D32(0), D8(32));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[48], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(96, R5, "%48", "%49", "%50", D32(0), D16(32));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[56], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(112, R6, "%56", "%57", "%58", D32(0), D16(32), D8(48));
 }
 
 
 __device__ __forceinline__ void
 hymt_wgmma(float (&d)[64], uint64_t a, uint64_t b, uint32_t add)
 {
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.b32 p, %66, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
-                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11,"
-                 " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21,"
-                 " %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
-                 " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41,"
-                 " %42, %43, %44, %45, %46, %47, %48, %49, %50, %51,"
-                 " %52, %53, %54, %55, %56, %57, %58, %59, %60, %61,"
-                 " %62, %63},"
-                 " %64, %65, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
-                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),
-                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),
-                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),
-                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
-                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
-                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
-                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),
-                   "+f"(d[62]), "+f"(d[63])
-                 : "l"(a), "l"(b), "r"(add));
+    HYMT_WGMMA(128, R7, "%64", "%65", "%66", D64(0));
 }
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[80], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(160, R9, "%80", "%81", "%82", D64(0), D16(64));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[96], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(192, R11, "%96", "%97", "%98", D64(0), D32(64));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[112], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(224, R13, "%112", "%113", "%114", D64(0), D32(64), D16(96));
+}
+
+
+__device__ __forceinline__ void
+hymt_wgmma(float (&d)[128], uint64_t a, uint64_t b, uint32_t add)
+{
+    HYMT_WGMMA(256, R15, "%128", "%129", "%130", D64(0), D64(64));
+}
+
+
+#undef HYMT_WGMMA
+#undef D4
+#undef D8
+#undef D16
+#undef D32
+#undef D64
+#undef R0
+#undef R1
+#undef R2
+#undef R3
+#undef R4
+#undef R5
+#undef R6
+#undef R7
+#undef R8
+#undef R9
+#undef R10
+#undef R11
+#undef R12
+#undef R13
+#undef R14
+#undef R15
 
 
 #endif /* HYMT_CUDA_GEMM_WGMMA_CUH */

@@ -174,6 +174,21 @@ hymt_mbar_arrive_at(uint32_t bar, uint32_t rank)
 }
 
 
+/* A place of a ring is free: lanes tell each block that may fill it. */
+__device__ __forceinline__ void
+hymt_mbar_release(uint32_t bar, uint32_t rank, bool does, bool cluster)
+{
+    if (does) {
+        if (cluster) {
+            hymt_mbar_arrive_at(bar, rank);
+
+        } else {
+            hymt_mbar_arrive(bar);
+        }
+    }
+}
+
+
 /* Waits for the end of the phase of this parity. */
 __device__ __forceinline__ void
 hymt_mbar_wait(uint32_t bar, uint32_t parity)
@@ -218,6 +233,67 @@ hymt_tma_multicast_3d(uint32_t dst, const void *map, uint32_t bar, uint32_t c0,
 }
 
 
+/*
+ * 8x8 matrices of 16-bit elements to shared memory, transposed: with
+ * g = lane / 4 and t = lane % 4, a thread's two elements are row g, columns 2t
+ * and 2t + 1, and go to the rows 2t and 2t + 1.  Lane l gives the address of
+ * row l % 8 of matrix l / 8.
+ */
+__device__ __forceinline__ void
+hymt_stmatrix_x2_trans(uint32_t addr, uint32_t r0, uint32_t r1)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16"
+                 " [%0], {%1, %2};" :: "r"(addr), "r"(r0), "r"(r1) : "memory");
+}
+
+
+__device__ __forceinline__ void
+hymt_stmatrix_x4_trans(uint32_t addr, uint32_t r0, uint32_t r1, uint32_t r2,
+    uint32_t r3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"
+                 " [%0], {%1, %2, %3, %4};"
+                 :: "r"(addr), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
+}
+
+
+/*
+ * A box of shared memory to a tensor map; what lies outside the tensor is left
+ * out.  Writes come first by hymt_fence_async().  Copies are counted in groups.
+ */
+__device__ __forceinline__ void
+hymt_tma_store_2d(const void *map, uint32_t src, uint32_t c0, uint32_t c1)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
+                 " [%0, {%2, %3}], [%1];"
+                 :: "l"(map), "r"(src), "r"(c0), "r"(c1) : "memory");
+}
+
+
+__device__ __forceinline__ void
+hymt_bulk_commit(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+
+/* At most N of this thread's groups still read shared memory. */
+template<int N>
+__device__ __forceinline__ void
+hymt_bulk_wait_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(N) : "memory");
+}
+
+
+/* All that this thread's groups write is written. */
+__device__ __forceinline__ void
+hymt_bulk_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+
 __device__ __forceinline__ void
 hymt_tma_prefetch_map(const void *map)
 {
@@ -249,6 +325,26 @@ hymt_cluster_meet(void)
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\t"
                  "barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+#endif
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* Of all threads of a warpgroup: registers a thread has from here on. */
+template<int N>
+__device__ __forceinline__ void
+hymt_registers_fewer(void)
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N));
+}
+
+
+template<int N>
+__device__ __forceinline__ void
+hymt_registers_more(void)
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N));
 }
 
 #endif
