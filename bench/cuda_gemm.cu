@@ -4,8 +4,9 @@
  *
  * Weights rotate past the L2, launches are timed as one CUDA graph, times are
  * medians.  The ceilings, reading memory and multiplying matrices, are
- * measured in the same run.  "tune" tries every way to cut a product, checks
- * its bits against the plain kernel, and prints the rows of gemm_table.h.
+ * measured in the same run.  Ways to cut a product are tried, their bits
+ * compared with the plain kernel's; "tune" tries them in the chain, too, and
+ * prints the rows of gemm_table.h.  "table": what the backend launches, alone.
  */
 
 #include "../kernels/cuda/gemm.h"
@@ -197,9 +198,17 @@ run_plan(const hymt_gemm_shape_t *s, const hymt_gemm_plan_t *plan, uint32_t m)
         return hymt_gemm_mma_run(&dev, s, plan, m, dev.stream);
     }
 
-    if (hymt_gemm_sm90_map(s, plan, map, err, sizeof(err)) != 0) {
+    if ((plan->kind == HYMT_GEMM_MANY
+         ? hymt_gemm_many_map(s, plan, map, err, sizeof(err))
+         : hymt_gemm_sm90_map(s, plan, map, err, sizeof(err)))
+        != 0)
+    {
         printf("%s\n", err);
         exit(1);
+    }
+
+    if (plan->kind == HYMT_GEMM_MANY) {
+        return hymt_gemm_many_run(&dev, s, plan, map, m, dev.stream);
     }
 
     return hymt_gemm_sm90_run(&dev, s, plan, map, m, dev.stream);
@@ -213,9 +222,10 @@ plan_text(const hymt_gemm_plan_t *p)
     static int   i;
     char        *t = text[i++ % 4];
 
-    if (p->kind == HYMT_GEMM_WGMMA) {
-        snprintf(t, 64, "T%u R%u x%u w%u d%u r%u", p->tokens, p->rows,
-                 p->share_x, p->share_w, p->depth, p->ring);
+    if (p->kind == HYMT_GEMM_WGMMA || p->kind == HYMT_GEMM_MANY) {
+        snprintf(t, 64, "%sT%u R%u x%u w%u d%u r%u",
+                 p->kind == HYMT_GEMM_MANY ? "many " : "", p->tokens,
+                 p->rows, p->share_x, p->share_w, p->depth, p->ring);
 
     } else {
         snprintf(t, 64, "%s", p->kind == HYMT_GEMM_LT ? "lt" : "mma");
@@ -314,6 +324,74 @@ sort_ways(std::vector<timed_t> &ways)
 }
 
 
+static const uint32_t  shares[][2] = { { 1, 1 }, { 2, 1 }, { 1, 2 }, { 2, 2 },
+                                       { 4, 1 }, { 1, 4 } };
+
+
+/* Tries a way; those with other bits are counted. */
+static void
+try_way(const product_t *p, const hymt_gemm_plan_t *plan, uint32_t m,
+    std::vector<timed_t> &ways, int *wrong)
+{
+    timed_t  way;
+
+    if (!same_bits(p, plan, m)) {
+        printf("WRONG: %s m %u: %s\n", p->name, m, plan_text(plan));
+        (*wrong)++;
+        return;
+    }
+
+    way.plan = *plan;
+    way.us = time_plan(p, plan, m);
+    ways.push_back(way);
+}
+
+
+/* Tiles for many rows that are not far from the best by arithmetic. */
+static void
+many_ways(const product_t *p, uint32_t m, std::vector<timed_t> &ways,
+    int *wrong)
+{
+    uint64_t           least, cost;
+    hymt_gemm_plan_t   plan = {};
+    hymt_gemm_shape_t  s = shape_of(p, 0);
+
+    if (!hymt_gemm_many_plan(&dev, &s, m, &plan)) {
+        return;
+    }
+
+    least = hymt_gemm_many_cost(&dev, &s, &plan, m);
+
+    for (uint32_t T = 32; T <= 256; T += 16) {
+        for (uint32_t R = 32; R <= 192; R += 32) {
+            const uint32_t  tiles = (m + T - 1) / T;
+
+            plan.tokens = T;
+            plan.rows = R;
+            cost = hymt_gemm_many_cost(&dev, &s, &plan, m);
+
+            if (cost > least + least / 3) {
+                continue;
+            }
+
+            for (uint32_t i = 0; i < 4 * 2 * 2; i++) {
+                plan.share_x = shares[i % 4][0];
+                plan.share_w = shares[i % 4][1];
+                plan.depth = 1 + i / 4 % 2;
+                plan.ring = i / 8 ? 112 : 226;
+
+                if (tiles % plan.share_w == 0
+                    && (plan.ring == 226 || i % 4 == 0)
+                    && hymt_gemm_many_fits(&s, &plan))
+                {
+                    try_way(p, &plan, m, ways, wrong);
+                }
+            }
+        }
+    }
+}
+
+
 /* All own ways worth trying, the fastest first. */
 static std::vector<timed_t>
 own_ways(const product_t *p, uint32_t m, int *wrong)
@@ -323,21 +401,34 @@ own_ways(const product_t *p, uint32_t m, int *wrong)
 
     *wrong = 0;
 
-    for (uint32_t T = 8; T <= 128; T *= 2) {
+    if (m >= 48) {
+        many_ways(p, m, ways, wrong);
+    }
+
+    for (uint32_t T : { 8u, 16u, 32u, 64u, 96u, 128u }) {
         const uint32_t  ty = (m + T - 1) / T;
         uint32_t        base, last = 0;
 
-        if (ty > 4 || (T > 8 && T / 2 >= m)) {
+        if (m > 256 || ty > 4 || (T > 8 && T / 2 >= m)
+            || (m > 128 && T < 64))
+        {
             continue;
         }
 
         base = (p->n * ty + dev.sms - 1) / dev.sms;
         base = std::min(192u, (base + step - 1) / step * step);
 
-        uint32_t  rows[6] = { base, base / 2 / step * step, base * 3 / 2
-                              / step * step, 2 * base, 64, 128 };
+        std::vector<uint32_t>  rows = { base, base / 2 / step * step,
+                                        base * 3 / 2 / step * step, 2 * base,
+                                        64, 128 };
 
-        std::sort(rows, rows + 6);
+        if (m <= 16) {
+            for (uint32_t R = 16; R <= 192; R += R < 80 ? step : 16) {
+                rows.push_back(R);
+            }
+        }
+
+        std::sort(rows.begin(), rows.end());
 
         for (uint32_t R : rows) {
             if (R < step || R > 192 || R == last) {
@@ -346,32 +437,28 @@ own_ways(const product_t *p, uint32_t m, int *wrong)
 
             last = R;
 
-            for (uint32_t i = 0; i < 2 * 2 * 3 * 2; i++) {
-                timed_t            way = {};
-                hymt_gemm_plan_t  *plan = &way.plan;
+            for (uint32_t i = 0; i < 6 * 3 * 2; i++) {
+                hymt_gemm_plan_t  plan = {};
 
-                plan->kind = HYMT_GEMM_WGMMA;
-                plan->tokens = T;
-                plan->rows = R;
-                plan->share_x = 1 << i % 2;
-                plan->share_w = 1 << i / 2 % 2;
-                plan->depth = 1 << i / 4 % 3;
-                plan->ring = i / 12 ? 208 : 104;
+                plan.kind = HYMT_GEMM_WGMMA;
+                plan.tokens = T;
+                plan.rows = R;
+                plan.share_x = shares[i % 6][0];
+                plan.share_w = shares[i % 6][1];
+                plan.depth = 1 << i / 6 % 3;
+                plan.ring = i / 18 ? 208 : 104;
 
-                if (plan->share_w > ty || (m <= 8 && plan->share_x > 1)
-                    || (T <= 16 && plan->depth == 1)
-                    || (T > 64 && plan->depth == 4) || !fits(plan))
+                if (plan.share_w > ty || (m <= 8 && plan.share_x > 1)
+                    || (m <= 64 && plan.share_x * plan.share_w > 2)
+                    || (T <= 16 && plan.depth == 1)
+                    || (T > 64 && plan.depth == 4)
+                    || (m > 128 && (plan.depth == 4 || plan.ring == 104))
+                    || !fits(&plan))
                 {
                     continue;
                 }
 
-                if (!same_bits(p, plan, m)) {
-                    (*wrong)++;
-                    continue;
-                }
-
-                way.us = time_plan(p, plan, m);
-                ways.push_back(way);
+                try_way(p, &plan, m, ways, wrong);
             }
         }
     }
@@ -450,9 +537,7 @@ static double
 tune_chain(const product_t *ps, const std::vector<timed_t> *ways, uint32_t m,
     uint32_t layers, hymt_gemm_plan_t *plans)
 {
-    double  us, best;
-
-    best = chain_us(ps, plans, m, layers);
+    double  us;
 
     for (int turn = 0; turn < 8; turn++) {
         const int         j = (turn + 2) % 4;
@@ -470,20 +555,22 @@ tune_chain(const product_t *ps, const std::vector<timed_t> *ways, uint32_t m,
             {
                 plans[j] = ways[j][i].plan;
 
-                if (plans[j].kind != HYMT_GEMM_LT && ring != 0) {
+                if (plans[j].kind == HYMT_GEMM_WGMMA && ring != 0) {
                     plans[j].ring = ring;
                 }
 
-                if ((plans[j].kind != HYMT_GEMM_LT) != (ring != 0)
+                if ((plans[j].kind == HYMT_GEMM_WGMMA) != (ring != 0)
                     || (ring != 0 && !fits(&plans[j])))
                 {
                     continue;
                 }
 
-                us = chain_us(ps, plans, m, layers);
+                /* the clock falls under load: what is kept is timed anew */
 
-                if (us < best * 0.998) {
-                    best = us;
+                us = chain_us(ps, plans, m, layers);
+                std::swap(plans[j], keep);
+
+                if (us >= chain_us(ps, plans, m, layers) * 0.998) {
                     keep = plans[j];
                 }
             }
@@ -492,7 +579,84 @@ tune_chain(const product_t *ps, const std::vector<timed_t> *ways, uint32_t m,
         plans[j] = keep;
     }
 
-    return best;
+    return chain_us(ps, plans, m, layers);
+}
+
+
+/*
+ * What the backend launches: each product alone and all four in a chain, as
+ * hymt_gemm_create() chooses, beside cublasLt's first proposal.
+ */
+static void
+time_table(const product_t *ps, uint32_t m, uint32_t layers)
+{
+    char                       err[256];
+    double                     us, bytes = 0, flops = 0, floor_us;
+    size_t                     at = 0;
+    hymt_gemm_plan_t           lt[4];
+    std::vector<hymt_gemm_t *>  gemms;
+
+    for (uint32_t i = 0; i < layers * 4; i++) {
+        hymt_gemm_t        *gemm;
+        const product_t    *p = &ps[i % 4];
+        hymt_gemm_shape_t   s;
+
+        if (at + (size_t) p->n * p->k > WEIGHTS / 2) {
+            at = 0;
+        }
+
+        s = shape_of(p, at);
+        s.y = y + (i % 2) * (y_bytes / 2);
+        at += (size_t) p->n * p->k;
+
+        if (hymt_gemm_create(&dev, &s, &gemm, err, sizeof(err)) != 0) {
+            printf("%s\n", err);
+            exit(1);
+        }
+
+        gemms.push_back(gemm);
+
+        if (i < 4) {
+            lt[i].kind = HYMT_GEMM_LT;
+
+            if (hymt_lt_algos(&dev, &s, m, &lt[i].algo, 1) != 1) {
+                printf("cublasLt has no algorithm\n");
+                exit(1);
+            }
+
+            bytes += (double) p->n * p->k * 2 + (double) m * p->k * 2
+                     + out_bytes(p, m);
+            flops += 2.0 * m * p->n * p->k;
+        }
+    }
+
+    printf("%5u", m);
+
+    for (int j = 0; j < 4; j++) {
+        us = graph_us(ps[j].name, [&] {
+            for (uint32_t i = 0; i < layers; i++) {
+                CHECK(hymt_gemm_run(gemms[4 * i + j], m, dev.stream));
+            }
+        });
+
+        printf("  %s %.1f", ps[j].name, us / layers);
+    }
+
+    us = graph_us("chain", [&] {
+        for (hymt_gemm_t *gemm : gemms) {
+            CHECK(hymt_gemm_run(gemm, m, dev.stream));
+        }
+    });
+
+    floor_us = std::max(bytes / read_rate, flops / matmul_rate);
+
+    printf("  chain %.1f (%.0f %% of %.1f), cublasLt %.1f\n", us / layers,
+           100 * floor_us * layers / us, floor_us,
+           chain_us(ps, lt, m, layers) / layers);
+
+    for (hymt_gemm_t *gemm : gemms) {
+        hymt_gemm_free(gemm);
+    }
 }
 
 
@@ -537,9 +701,11 @@ static void
 print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
 {
     if (plan->kind != HYMT_GEMM_LT) {
-        printf("ROW { %u, %u, %u, HYMT_GEMM_WGMMA, %u, %u, %u, %u, %u, %u },\n",
-               p->n, p->k, m, plan->tokens, plan->rows, plan->depth,
-               plan->share_x, plan->share_w, plan->ring);
+        printf("ROW { %u, %u, %u, HYMT_GEMM_%s, %u, %u, %u, %u, %u, %u },\n",
+               p->n, p->k, m,
+               plan->kind == HYMT_GEMM_MANY ? "MANY" : "WGMMA", plan->tokens,
+               plan->rows, plan->depth, plan->share_x, plan->share_w,
+               plan->ring);
         return;
     }
 
@@ -557,7 +723,7 @@ print_row(const product_t *p, uint32_t m, const hymt_gemm_plan_t *plan)
 int
 main(int argc, char **argv)
 {
-    bool              tune = false, seven = false;
+    bool              tune = false, seven = false, table = false;
     uint64_t          seed = (uint64_t) time(NULL);
     char              err[256];
     const product_t  *ps;
@@ -571,6 +737,9 @@ main(int argc, char **argv)
 
         } else if (strcmp(argv[i], "7b") == 0) {
             seven = true;
+
+        } else if (strcmp(argv[i], "table") == 0) {
+            table = true;
 
         } else {
             wanted.push_back((uint32_t) atoi(argv[i]));
@@ -588,7 +757,7 @@ main(int argc, char **argv)
     dev.cc = prop.major * 10 + prop.minor;
     dev.sms = (uint32_t) prop.multiProcessorCount;
     dev.smem = (uint32_t) prop.sharedMemPerBlockOptin;
-    dev.pdl = dev.cc >= 90;
+    dev.pdl = dev.cc / 10 == 9;
     dev.workspace_bytes = 64 << 20;
     CHECK(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc(&dev.workspace, dev.workspace_bytes));
@@ -599,6 +768,7 @@ main(int argc, char **argv)
     }
 
     CHECK(hymt_gemm_sm90_init(&dev));
+    CHECK(hymt_gemm_many_init(&dev));
     CHECK(hymt_gemm_mma_init(&dev));
 
     y_bytes = 160 << 20;
@@ -618,13 +788,14 @@ main(int argc, char **argv)
            (unsigned long long) seed);
     ceilings();
 
-    for (uint32_t m : row_counts) {
-        const uint32_t        layers = seven ? 4 : 20;
+    for (uint32_t m : wanted) {
+        const uint32_t        layers = seven ? 4 : 12;
         hymt_gemm_plan_t      lt[5], best[5];
         double                bytes = 0, flops = 0, floor_us, t;
         std::vector<timed_t>  ways[5];
 
-        if (std::find(wanted.begin(), wanted.end(), m) == wanted.end()) {
+        if (table) {
+            time_table(ps, m, layers);
             continue;
         }
 
@@ -642,7 +813,7 @@ main(int argc, char **argv)
             lt[j] = of_lt[0].plan;
             lt_us = of_lt[0].us;
 
-            if (m <= 512) {
+            if (j < 4 || m <= 64) {
                 ways[j] = own_ways(&ps[j], m, &bad_own);
             }
 
@@ -654,14 +825,20 @@ main(int argc, char **argv)
             printf("%-8s m %-4u floor %5.1f lt %6.1f (%2.0f %%) own",
                    ps[j].name, m, floor_us, lt_us, 100 * floor_us / lt_us);
 
-            for (size_t i = 0; i < 3 && i < ways[j].size(); i++) {
-                printf(" %.1f (%.0f %%) %s", ways[j][i].us,
+            for (size_t i = 0; i < 4 && i < ways[j].size(); i++) {
+                printf(" %.1f (%.0f %%) %s%s", ways[j][i].us,
                        100 * floor_us / ways[j][i].us,
-                       plan_text(&ways[j][i].plan));
+                       plan_text(&ways[j][i].plan),
+                       i + 1 < ways[j].size() ? "," : "");
             }
 
             printf("; of %zu and %zu differ %d, %d\n", ways[j].size(),
                    of_lt.size(), bad_own, bad_lt);
+
+            if (tune && !ways[j].empty()) {
+                printf("OWN ");
+                print_row(&ps[j], m, &ways[j][0].plan);
+            }
 
             /* the first eight of each kind can be best in a chain */
 

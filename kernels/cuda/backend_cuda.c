@@ -325,7 +325,7 @@ hymt_cuda_tell_gemms(hymt_backend_t *b)
     for (i = 0; i < hymt_nelts(list); i++) {
         hymt_gemm_describe(list[i], text, sizeof(text));
 
-        if (strstr(text, "; cublasLt would") != NULL) {
+        if (strstr(text, "; cublasLt ") != NULL) {
             used = strlen(b->description);
             snprintf(b->description + used, sizeof(b->description) - used,
                      "; product %s", text);

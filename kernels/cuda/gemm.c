@@ -17,8 +17,9 @@
 #include <string.h>
 
 
-#define HYMT_GEMM_PLANS    16
-#define HYMT_GEMM_PROOFS   256     /* results kept: some 35 a model */
+#define HYMT_GEMM_PLANS    25
+#define HYMT_GEMM_PROOFS   512     /* results kept: some 50 a model */
+#define HYMT_GEMM_FEW      128     /* rows: gemm_sm90.cu before gemm_many.cu */
 #define HYMT_GEMM_CHECKED  16      /* rows compared at each of three places */
 
 
@@ -34,8 +35,17 @@ struct hymt_gemm_s {
     hymt_gemm_shape_t  shape;
     hymt_gemm_plan_t   plans[HYMT_GEMM_PLANS];
     uint32_t           n_plans;
-    uint32_t           refused;    /* plans where cublasLt's bits differed */
+    uint32_t           refused;    /* plans where cublasLt differed ... */
+    uint32_t           unproven;   /* ... or could not be compared */
 };
+
+
+/* How the comparison of cublasLt's bits with those of the own kernels ended. */
+typedef enum {
+    HYMT_GEMM_EQUAL = 0,
+    HYMT_GEMM_DIFFERENT,
+    HYMT_GEMM_UNPROVEN,      /* no memory for it, or it failed to run */
+} hymt_gemm_verdict_t;
 
 
 /* What a proof depends on, and how it came out. */
@@ -54,10 +64,12 @@ static void hymt_gemm_own_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, uint32_t m, hymt_gemm_plan_t *plan);
 static void hymt_gemm_best_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, uint32_t m, hymt_gemm_plan_t *plan);
+static int hymt_gemm_map_plan(const hymt_gemm_shape_t *shape,
+    const hymt_gemm_plan_t *plan, hymt_gemm_map_t *map, char *err, size_t cap);
 static cudaError_t hymt_gemm_run_plan(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
     const hymt_gemm_map_t *map, uint32_t m, cudaStream_t stream);
-static bool hymt_gemm_proven(const hymt_cuda_t *dev,
+static hymt_gemm_verdict_t hymt_gemm_judge(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t low,
     uint32_t m);
 static cudaError_t hymt_gemm_prove(const hymt_cuda_t *dev,
@@ -67,7 +79,8 @@ static cudaError_t hymt_gemm_prove(const hymt_cuda_t *dev,
 
 /* Numbers of rows that have a plan of their own, and whatever is the most. */
 static const uint32_t     hymt_gemm_steps[HYMT_GEMM_PLANS - 1] = {
-    8, 16, 32, 64, 128, 256, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192
+    8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576,
+    640, 768, 1024, 1536, 2048, 3072, 4096, 8192
 };
 
 static pthread_mutex_t    hymt_gemm_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,10 +92,11 @@ int
 hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     hymt_gemm_t **gemm, char *err, size_t cap)
 {
-    uint32_t           low, m;
-    cudaError_t        rc;
-    hymt_gemm_t       *g;
-    hymt_gemm_plan_t  *plan;
+    uint32_t              low, m;
+    cudaError_t           rc;
+    hymt_gemm_t          *g;
+    hymt_gemm_plan_t     *plan;
+    hymt_gemm_verdict_t   verdict;
 
     *gemm = NULL;
 
@@ -111,6 +125,10 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         if (hymt_gemm_sm90_built()) {
             rc = hymt_gemm_sm90_init(dev);
 
+            if (rc == cudaSuccess) {
+                rc = hymt_gemm_many_init(dev);
+            }
+
         } else {
             g->dev.cc = 80;    /* from PTX: what every device can do */
         }
@@ -133,18 +151,20 @@ hymt_gemm_create(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         hymt_gemm_best_plan(dev, shape, m, plan);
 
-        if (plan->kind == HYMT_GEMM_LT
-            && !hymt_gemm_proven(dev, shape, plan, low, m))
-        {
-            g->refused++;
-            hymt_gemm_own_plan(dev, shape, m, plan);
+        if (plan->kind == HYMT_GEMM_LT) {
+            verdict = hymt_gemm_judge(dev, shape, plan, low, m);
+
+            if (verdict != HYMT_GEMM_EQUAL) {
+                g->refused += verdict == HYMT_GEMM_DIFFERENT;
+                g->unproven += verdict == HYMT_GEMM_UNPROVEN;
+                hymt_gemm_own_plan(dev, shape, m, plan);
+            }
         }
 
         plan->max_rows = m;
 
-        if (plan->kind == HYMT_GEMM_WGMMA
-            && hymt_gemm_sm90_map(shape, plan, &g->maps[g->n_plans], err, cap)
-               != 0)
+        if (hymt_gemm_map_plan(shape, plan, &g->maps[g->n_plans], err, cap)
+            != 0)
         {
             free(g);
             return -1;
@@ -188,7 +208,8 @@ hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap)
     uint32_t                 i;
     const hymt_gemm_plan_t  *p;
 
-    static const char *const  names[] = { "mma", "wgmma", "cublasLt" };
+    static const char *const  names[] = { "mma", "wgmma", "wgmma tiles",
+                                          "cublasLt" };
 
     n = snprintf(text, cap, "%u x %u:", gemm->shape.n, gemm->shape.k);
     used = n < 0 ? 0 : (size_t) n;
@@ -208,10 +229,55 @@ hymt_gemm_describe(const hymt_gemm_t *gemm, char *text, size_t cap)
     }
 
     if (gemm->refused != 0 && used < cap) {
-        (void) snprintf(text + used, cap - used, "; cublasLt would have"
-                        " changed bits in %u of %u cases", gemm->refused,
+        n = snprintf(text + used, cap - used, "; cublasLt would have changed"
+                     " bits in %u of %u cases", gemm->refused, gemm->n_plans);
+        used += n < 0 ? 0 : (size_t) n;
+    }
+
+    if (gemm->unproven != 0 && used < cap) {
+        (void) snprintf(text + used, cap - used, "; cublasLt could not be"
+                        " compared in %u of %u cases", gemm->unproven,
                         gemm->n_plans);
     }
+}
+
+
+bool
+hymt_gemm_many_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
+    uint32_t m, hymt_gemm_plan_t *plan)
+{
+    uint32_t          i, rows;
+    uint64_t          cost, least;
+    hymt_gemm_plan_t  p;
+
+    static const uint16_t  tokens[] = { 256, 224, 192, 160, 128, 112, 96, 80,
+                                        64, 48, 32 };
+
+    least = UINT64_MAX;
+
+    for (i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        for (rows = 192; rows > 0; rows -= 32) {
+            memset(&p, 0, sizeof(p));
+
+            p.max_rows = plan->max_rows;
+            p.kind = HYMT_GEMM_MANY;
+            p.tokens = tokens[i];
+            p.rows = (uint16_t) rows;
+            p.depth = rows + tokens[i] <= 160 && shape->k % 128 == 0 ? 2 : 1;
+            p.share_x = 1;
+            p.share_w = 1;
+            p.ring = 226;
+
+            cost = hymt_gemm_many_cost(dev, shape, &p, m);
+
+            if (cost < least && hymt_gemm_many_fits(shape, &p)) {
+                least = cost;
+                *plan = p;
+            }
+        }
+    }
+
+    return least != UINT64_MAX;
 }
 
 
@@ -232,6 +298,10 @@ hymt_gemm_own_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         plan->tokens = m <= 16 ? 16 : 64;
         plan->rows = shape->n / 64 >= dev->sms ? 64
                      : shape->n / 32 >= dev->sms ? 32 : 16;
+        return;
+    }
+
+    if (m > HYMT_GEMM_FEW && hymt_gemm_many_plan(dev, shape, m, plan)) {
         return;
     }
 
@@ -263,8 +333,8 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     hymt_gemm_own_plan(dev, shape, m, plan);
 
     /*
-     * The measured way for the next larger number of rows; an algorithm of
-     * cublasLt only where that is not far, or it wastes a part of each tile.
+     * The measured way for the next larger number of rows; with many rows only
+     * where that is not far, or it wastes a part of each tile.
      */
 
     best = NULL;
@@ -275,7 +345,7 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
             row = &hymt_gemm_rows[i];
 
             if (row->n == shape->n && row->k == shape->k && row->m >= m
-                && (row->kind != HYMT_GEMM_LT || row->m <= m + m / 2)
+                && (row->kind == HYMT_GEMM_WGMMA || row->m <= m + m / 2)
                 && (best == NULL || row->m < best->m))
             {
                 best = row;
@@ -283,7 +353,8 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
         }
     }
 
-    if (best != NULL && best->kind == HYMT_GEMM_WGMMA) {
+    if (best != NULL && best->kind != HYMT_GEMM_LT) {
+        plan->kind = best->kind;
         plan->tokens = best->tokens;
         plan->rows = best->rows;
         plan->depth = best->depth;
@@ -294,6 +365,14 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     }
 
     if (dev->lt == NULL || (best == NULL && m <= 64)) {
+        return;
+    }
+
+    /* behind cublasLt gate and up are written, and read once more */
+
+    if (best == NULL && shape->after == HYMT_GEMM_SILU
+        && plan->kind == HYMT_GEMM_MANY)
+    {
         return;
     }
 
@@ -309,6 +388,24 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 }
 
 
+static int
+hymt_gemm_map_plan(const hymt_gemm_shape_t *shape,
+    const hymt_gemm_plan_t *plan, hymt_gemm_map_t *map, char *err, size_t cap)
+{
+    switch (plan->kind) {
+
+    case HYMT_GEMM_WGMMA:
+        return hymt_gemm_sm90_map(shape, plan, map, err, cap);
+
+    case HYMT_GEMM_MANY:
+        return hymt_gemm_many_map(shape, plan, map, err, cap);
+
+    default:
+        return 0;
+    }
+}
+
+
 static cudaError_t
 hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, const hymt_gemm_map_t *map, uint32_t m,
@@ -319,6 +416,9 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     case HYMT_GEMM_WGMMA:
         return hymt_gemm_sm90_run(dev, shape, plan, map, m, stream);
 
+    case HYMT_GEMM_MANY:
+        return hymt_gemm_many_run(dev, shape, plan, map, m, stream);
+
     case HYMT_GEMM_LT:
         return hymt_lt_run(dev, shape, &plan->algo, m, stream);
 
@@ -328,14 +428,14 @@ hymt_gemm_run_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 }
 
 
-static bool
-hymt_gemm_proven(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
+static hymt_gemm_verdict_t
+hymt_gemm_judge(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, uint32_t low, uint32_t m)
 {
-    bool                equal;
-    uint32_t            i;
-    cudaError_t         rc;
-    hymt_gemm_proof_t  *p;
+    bool                  equal;
+    uint32_t              i;
+    hymt_gemm_proof_t    *p;
+    hymt_gemm_verdict_t   verdict;
 
     pthread_mutex_lock(&hymt_gemm_lock);
 
@@ -346,18 +446,19 @@ hymt_gemm_proven(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
             && p->m == m && p->f32 == (shape->after == HYMT_GEMM_F32)
             && memcmp(&p->algo, &plan->algo, sizeof(p->algo)) == 0)
         {
-            equal = p->equal;
+            verdict = p->equal ? HYMT_GEMM_EQUAL : HYMT_GEMM_DIFFERENT;
             goto done;
         }
     }
 
-    equal = false;
-    rc = hymt_gemm_prove(dev, shape, plan, low, m, &equal);
+    if (hymt_gemm_prove(dev, shape, plan, low, m, &equal) != cudaSuccess) {
+        verdict = HYMT_GEMM_UNPROVEN;
+        goto done;
+    }
 
-    if (rc != cudaSuccess) {
-        equal = false;
+    verdict = equal ? HYMT_GEMM_EQUAL : HYMT_GEMM_DIFFERENT;
 
-    } else if (hymt_gemm_n_proofs < HYMT_GEMM_PROOFS) {
+    if (hymt_gemm_n_proofs < HYMT_GEMM_PROOFS) {
         p = &hymt_gemm_proofs[hymt_gemm_n_proofs++];
 
         p->device = dev->device;
@@ -373,7 +474,7 @@ done:
 
     pthread_mutex_unlock(&hymt_gemm_lock);
 
-    return equal;
+    return verdict;
 }
 
 
@@ -387,6 +488,7 @@ static cudaError_t
 hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, uint32_t low, uint32_t m, bool *equal)
 {
+    char               err[256];
     size_t             w_size, x_size, y_size, row, check, at, total;
     uint32_t           i, differ, *count;
     uint8_t           *base, *y[2];
@@ -452,13 +554,9 @@ hymt_gemm_prove(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
         hymt_gemm_own_plan(dev, &s, (uint32_t) check, &own);
 
-        if (own.kind == HYMT_GEMM_WGMMA) {
-            char  err[256];
-
-            if (hymt_gemm_sm90_map(&s, &own, &map, err, sizeof(err)) != 0) {
-                rc = cudaErrorUnknown;
-                break;
-            }
+        if (hymt_gemm_map_plan(&s, &own, &map, err, sizeof(err)) != 0) {
+            rc = cudaErrorUnknown;
+            break;
         }
 
         rc = hymt_gemm_run_plan(dev, &s, &own, &map, (uint32_t) check,

@@ -1,6 +1,7 @@
 /*
  * gemm.h - what the files of the GEMM share: gemm.c chooses by the number of
- * rows, gemm_sm90.cu, gemm_mma.cu and gemm_lt.c compute, all in one K order.
+ * rows, gemm_sm90.cu, gemm_many.cu, gemm_mma.cu and gemm_lt.c compute, all in
+ * one K order.
  */
 
 #ifndef HYMT_CUDA_GEMM_H
@@ -16,11 +17,13 @@ extern "C" {
 typedef enum {
     HYMT_GEMM_MMA = 0,    /* gemm_mma.cu: every device */
     HYMT_GEMM_WGMMA,      /* gemm_sm90.cu: cc 9.0 */
+    HYMT_GEMM_MANY,       /* gemm_many.cu: cc 9.0 */
     HYMT_GEMM_LT,         /* gemm_lt.c: cublasLt */
 } hymt_gemm_kind_t;
 
 
-#define HYMT_LT_ALGOS  32
+#define HYMT_LT_ALGOS      32
+#define HYMT_GEMM_CLUSTER  8      /* blocks of one, at most */
 
 typedef cublasLtMatmulAlgo_t  hymt_lt_algo_t;
 
@@ -31,9 +34,12 @@ typedef struct {
     hymt_gemm_kind_t  kind;
 
     /* all but HYMT_GEMM_LT; _MMA: tokens and rows alone */
-    uint16_t          tokens;    /* of a tile: 8, 16, 32, 64, 128 */
-    uint16_t          rows;      /* of the weight, of a tile; % 8, SILU % 16 */
-    uint16_t          depth;     /* of a stage, in 64 columns: 1, 2, 4 */
+    uint16_t          tokens;    /* of a tile: 8, 16, 32, 64, 96, 128;
+                                    _MANY: 32, 48, .. 128, 160, .. 256 */
+    uint16_t          rows;      /* of the weight, of a tile; % 8, SILU % 16;
+                                    _MANY: % 32, SILU % 64 */
+    uint16_t          depth;     /* of a stage, in 64 columns: 1, 2, 4;
+                                    _MANY: 1, to 128 tokens also 2 */
     uint16_t          share_x;   /* blocks of a cluster with the same tokens */
     uint16_t          share_w;   /* ... with the same rows of the weight */
     uint16_t          ring;      /* KB of shared memory */
@@ -41,6 +47,13 @@ typedef struct {
     /* HYMT_GEMM_LT */
     hymt_lt_algo_t    algo;
 } hymt_gemm_plan_t;
+
+
+/* gemm.c */
+
+/* The least cost by hymt_gemm_many_cost(); false: no tile fits the product. */
+bool hymt_gemm_many_plan(const hymt_cuda_t *dev,
+    const hymt_gemm_shape_t *shape, uint32_t m, hymt_gemm_plan_t *plan);
 
 
 /* gemm_sm90.cu */
@@ -56,6 +69,27 @@ int hymt_gemm_sm90_map(const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, void *map, char *err, size_t cap);
 
 cudaError_t hymt_gemm_sm90_run(const hymt_cuda_t *dev,
+    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
+    const void *w_map, uint32_t m, cudaStream_t stream);
+
+
+/* gemm_many.cu: as above; products that are not HYMT_GEMM_F32 */
+
+cudaError_t hymt_gemm_many_init(const hymt_cuda_t *dev);
+
+/* Whether a plan's tiles can be made, and its memory holds two stages. */
+bool hymt_gemm_many_fits(const hymt_gemm_shape_t *shape,
+    const hymt_gemm_plan_t *plan);
+
+/* Cycles by arithmetic, of shared memory filled at 72 bytes each: what ways to
+   cut a product are ordered by where none was measured. */
+uint64_t hymt_gemm_many_cost(const hymt_cuda_t *dev,
+    const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan, uint32_t m);
+
+int hymt_gemm_many_map(const hymt_gemm_shape_t *shape,
+    const hymt_gemm_plan_t *plan, void *map, char *err, size_t cap);
+
+cudaError_t hymt_gemm_many_run(const hymt_cuda_t *dev,
     const hymt_gemm_shape_t *shape, const hymt_gemm_plan_t *plan,
     const void *w_map, uint32_t m, cudaStream_t stream);
 

@@ -80,7 +80,8 @@ differing(const void *a, const void *b, size_t bytes)
 }
 
 
-/* Some rows of x are not as usual: an outlier, equal, tiny, alternating. */
+/* Some rows of x are not as usual: an outlier, equal, tiny, alternating, and
+   zeros of both signs. */
 static void
 odd_rows(const case_t *c)
 {
@@ -92,7 +93,8 @@ odd_rows(const case_t *c)
 
     for (r = 3; r < c->max_rows; r += 61) {
         for (i = 0; i < c->k; i++) {
-            v = r % 4 == 0 ? (i == c->k / 3 ? 30000 : random_normal() / 64)
+            v = r % 5 == 4 ? (i % 3 ? 0.0f : -0.0f)
+                : r % 4 == 0 ? (i == c->k / 3 ? 30000 : random_normal() / 64)
                 : r % 4 == 1 ? -1.703125f
                 : r % 4 == 2 ? random_normal() * 1e-39f
                 : i % 2 ? 3 : -3;
@@ -252,6 +254,9 @@ run_cut(void *data, uint32_t m)
 
     return cut->plan.kind == HYMT_GEMM_MMA
            ? hymt_gemm_mma_run(&dev, &shape, &cut->plan, m, dev.stream)
+           : cut->plan.kind == HYMT_GEMM_MANY
+           ? hymt_gemm_many_run(&dev, &shape, &cut->plan, cut->map, m,
+                                dev.stream)
            : hymt_gemm_sm90_run(&dev, &shape, &cut->plan, cut->map, m,
                                 dev.stream);
 }
@@ -277,7 +282,7 @@ check_products(const case_t *c, const char *name)
         hymt_gemm_describe(gemm, text, sizeof(text));
         snprintf(label, sizeof(label), "%s: %s", name, text);
 
-        ok(strstr(text, "changed bits") == NULL, "%s: nothing refused", label);
+        ok(strstr(text, "; cublasLt ") == NULL, "%s: nothing refused", label);
         check_path(c, label, run_product, gemm);
 
         hymt_gemm_free(gemm);
@@ -314,7 +319,7 @@ check_cuts(const case_t *c, const char *name)
     for (i = 0; i < RANDOM; i++) {
         memset(&cut, 0, sizeof(cut));
         cut.plan.kind = HYMT_GEMM_WGMMA;
-        cut.plan.tokens = 8 << random_below(5);
+        cut.plan.tokens = random_below(6) == 0 ? 96 : 8 << random_below(5);
         cut.plan.rows = step * (1 + random_below(192 / step));
         cut.plan.share_x = 1 << random_below(3);
         cut.plan.share_w = 1 << random_below(cut.plan.share_x == 4 ? 2 : 3);
@@ -333,6 +338,55 @@ check_cuts(const case_t *c, const char *name)
                  cut.plan.share_w);
 
         if (hymt_gemm_sm90_map(&shape, &cut.plan, cut.map, err, sizeof(err))
+            != 0)
+        {
+            ok(false, "%s: %s", label, err);
+            continue;
+        }
+
+        check_path(c, label, run_cut, &cut);
+    }
+}
+
+
+/* Tiles for many rows: each number of tokens with cuts drawn at random. */
+static void
+check_tiles(const case_t *c, const char *name)
+{
+    uint32_t  i, step;
+    cut_t     cut;
+    char      label[256], err[256];
+
+    static const uint16_t  tokens[] = { 32, 48, 64, 80, 96, 112, 128, 160, 192,
+                                        224, 256 };
+
+    step = c->after == HYMT_GEMM_SILU ? 64 : 32;
+
+    for (i = 0; i < 2 * sizeof(tokens) / sizeof(tokens[0]); i++) {
+        memset(&cut, 0, sizeof(cut));
+        cut.plan.kind = HYMT_GEMM_MANY;
+        cut.plan.tokens = tokens[i / 2];
+        cut.plan.depth = 2 - i % 2;
+
+        if (cut.plan.tokens > 128 || c->k % 128 != 0) {
+            cut.plan.depth = 1;
+        }
+
+        cut.plan.rows = step * (1 + random_below(192 / step));
+        cut.plan.share_x = 1 << random_below(3);
+        cut.plan.share_w = 1 << random_below(cut.plan.share_x == 4 ? 2 : 3);
+        cut.plan.ring = 160 + random_below(67);
+
+        if (!hymt_gemm_many_fits(&shape, &cut.plan)) {
+            continue;
+        }
+
+        snprintf(label, sizeof(label), "%s: tiles, %u tokens, %u rows, depth"
+                 " %u, %u of a cluster share x, %u w, %u KB", name,
+                 cut.plan.tokens, cut.plan.rows, cut.plan.depth,
+                 cut.plan.share_x, cut.plan.share_w, cut.plan.ring);
+
+        if (hymt_gemm_many_map(&shape, &cut.plan, cut.map, err, sizeof(err))
             != 0)
         {
             ok(false, "%s: %s", label, err);
@@ -395,6 +449,10 @@ check_case(const case_t *c)
     check_products(c, name);
     check_cuts(c, name);
 
+    if (dev.cc == 90 && c->after != HYMT_GEMM_F32) {
+        check_tiles(c, name);
+    }
+
     ok(buffer_guarded(&measure), "%s: the measure is within bounds", name);
 
     buffer_free(&w);
@@ -403,6 +461,52 @@ check_case(const case_t *c)
     buffer_free(&measure);
     buffer_free(&poison);
     buffer_free(&scratch);
+}
+
+
+/* Without memory for the proof cublasLt does not serve, and that is told. */
+static void
+check_unproven(void)
+{
+    void         *rest;
+    char          text[256], err[256];
+    size_t        left, total;
+    hymt_gemm_t  *gemm;
+
+    memset(&shape, 0, sizeof(shape));
+    shape.n = 16384;
+    shape.k = 2048;
+    shape.ldy = shape.n;
+    shape.max_rows = 128;
+
+    buffer_new(&w, (size_t) shape.n * shape.k * 2);
+    buffer_new(&x, (size_t) shape.max_rows * shape.k * 2);
+    buffer_new(&y, (size_t) shape.max_rows * shape.n * 2);
+    shape.w = (hymt_bf16_t *) w.data;
+    shape.x = (hymt_bf16_t *) x.data;
+    shape.y = y.data;
+
+    gpu(cudaMemGetInfo(&left, &total));
+    rest = NULL;
+
+    while (left > 32 << 20 && cudaMalloc(&rest, left) != cudaSuccess) {
+        (void) cudaGetLastError();
+        left -= 8 << 20;
+    }
+
+    if (ok(hymt_gemm_create(&dev, &shape, &gemm, err, sizeof(err)) == 0,
+           "created without memory for a proof"))
+    {
+        hymt_gemm_describe(gemm, text, sizeof(text));
+        ok(strstr(text, "; cublasLt could not be compared in ") != NULL,
+           "it says so: %s", text);
+        hymt_gemm_free(gemm);
+    }
+
+    (void) cudaFree(rest);
+    buffer_free(&w);
+    buffer_free(&x);
+    buffer_free(&y);
 }
 
 
@@ -427,6 +531,7 @@ main(int argc, char **argv)
 
     if (dev.cc == 90) {
         gpu(hymt_gemm_sm90_init(&dev));
+        gpu(hymt_gemm_many_init(&dev));
     }
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -438,6 +543,10 @@ main(int argc, char **argv)
         }
 
         check_case(&cases[i]);
+    }
+
+    if (dev.lt != NULL) {
+        check_unproven();
     }
 
     hymt_lt_close(&dev);
