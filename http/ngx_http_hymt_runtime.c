@@ -359,72 +359,6 @@ ngx_http_hymt_counters(void)
 }
 
 
-ngx_int_t
-ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
-{
-    ngx_http_hymt_runtime_t  *rt;
-
-    rt = ngx_http_hymt_runtime;
-
-    if (more > rt->conf->buffers || rt->charged > rt->conf->buffers - more) {
-        return NGX_DECLINED;
-    }
-
-    call->charged += more;
-    rt->charged += more;
-    rt->conf->counters->buffers[rt->lane] = rt->charged;
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_http_hymt_charge_body(ngx_http_hymt_call_t *call, size_t cap)
-{
-    size_t                    coming, all;
-    ngx_http_hymt_runtime_t  *rt;
-
-    rt = ngx_http_hymt_runtime;
-
-    coming = cap - ngx_min(cap, NGX_HTTP_HYMT_INLINE);
-    all = rt->coming - call->coming + coming;
-
-    if (all > rt->conf->buffers / 2
-        || ngx_http_hymt_charge(call, cap - call->body_cap) != NGX_OK)
-    {
-        return NGX_DECLINED;
-    }
-
-    call->coming = coming;
-    rt->coming = all;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_http_hymt_body_came(ngx_http_hymt_call_t *call)
-{
-    ngx_http_hymt_runtime->coming -= call->coming;
-    call->coming = 0;
-}
-
-
-void
-ngx_http_hymt_discharge(ngx_http_hymt_call_t *call)
-{
-    ngx_http_hymt_runtime_t  *rt;
-
-    rt = ngx_http_hymt_runtime;
-
-    ngx_http_hymt_body_came(call);
-
-    rt->charged -= call->charged;
-    call->charged = 0;
-    rt->conf->counters->buffers[rt->lane] = rt->charged;
-}
-
-
 ngx_uint_t
 ngx_http_hymt_turn_spent(void)
 {
@@ -436,17 +370,6 @@ void
 ngx_http_hymt_turn_take(size_t bytes)
 {
     ngx_http_hymt_runtime->turn += bytes;
-}
-
-
-ngx_uint_t
-ngx_http_hymt_buffers_full(void)
-{
-    ngx_http_hymt_runtime_t  *rt;
-
-    rt = ngx_http_hymt_runtime;
-
-    return rt->charged >= rt->conf->buffers;
 }
 
 
