@@ -1,6 +1,6 @@
 /*
- * exchange_fault_test.c - the exchange when one of its ends dies, or writes what
- * it should not.
+ * exchange_fault_test.c - the exchange when one of its ends dies, or writes
+ * what it should not.
  */
 
 #include "exchange_fixture.h"
