@@ -32,8 +32,9 @@ commands
   stop           stops the NGINX that demo has started and removes its files
   test           all tests, at most $((TEST_LIMIT / 60)) minutes on two cores: unit tests with
                  address and undefined-behaviour sanitizers, then t/*.t
-  test-all       lint, test in its long forms (HYMT_LONG=1), unit, test-clang,
-                 fuzz, briefly, test-asan, test-valgrind: more than an hour
+  test-all       lint, test and unit in their long forms (HYMT_LONG=1),
+                 test-clang, fuzz, briefly, test-asan, test-valgrind: more than
+                 an hour
   test-asan      the tests of the module with the module built with address and
                  undefined-behaviour sanitizers, in the NGINX there is
   test-clang     the unit tests, built by clang, without sanitizers
@@ -74,7 +75,7 @@ environment
                  tools/hf-logits.py models/demo=FILE has written
   HYMT_GPU_SOAK  gpu-faults: seconds of bench/soak: 60 unless set
   HYMT_GPU_MODEL gpu-test: the model that is measured; see bench/random-model
-  HYMT_LONG      test: 1 runs the long forms too
+  HYMT_LONG      test, unit: 1 runs the long forms too
   HYMT_TEST_JOBS test: files that run side by side: 1 unless set
   TEST_NGINX_PORT      test: where the NGINX under test listens, 1984 unless set
   TEST_NGINX_SERVROOT  test: its folder, t/servroot unless set
@@ -934,7 +935,9 @@ test_all() {
     need_proc
     provide "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${EXTRA_PACKAGES[@]}"
 
-    for part in lint 'test (long)' unit clang fuzz test-asan test-valgrind; do
+    for part in lint 'test (long)' 'unit (long)' clang fuzz test-asan \
+                test-valgrind
+    do
         echo "build.sh: ---- $part ----"
         began=$SECONDS
 
@@ -957,6 +960,7 @@ test_all_part() {
     case $1 in
         'test (long)')  CUDA_ARCHS=${CUDA_ARCHS:-80 86 89 90a} HYMT_LONG=1 \
                             ./build.sh test ;;
+        'unit (long)')  HYMT_LONG=1 ./build.sh unit ;;
         clang)          ./build.sh test-clang ;;
         fuzz)           ./build.sh fuzz 20 ;;
         *)              ./build.sh "$1" ;;

@@ -2,7 +2,7 @@
  * golden.h - what the tests of models/demo/golden share.
  *
  * With sanitizers, or where all of it takes too long, a test checks a part and
- * says how much; HYMT_LONG=1 asks for all.
+ * says how much; HYMT_LONG=1 without sanitizers asks for all.
  */
 
 #ifndef HYMT_GOLDEN_H
@@ -14,18 +14,6 @@
 
 #define GOLDEN_MODEL    "models/demo"
 #define GOLDEN_CONTEXT  512
-
-#if defined(__SANITIZE_ADDRESS__)
-#define GOLDEN_SLOW  true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GOLDEN_SLOW  true
-#endif
-#endif
-
-#ifndef GOLDEN_SLOW
-#define GOLDEN_SLOW  false
-#endif
 
 
 static hymt_error_t  err;
@@ -44,15 +32,11 @@ golden_die(const char *what)
 static uint32_t
 golden_stride(uint32_t plain, uint32_t sanitized)
 {
-    const char  *lengthy;
-
-    lengthy = getenv("HYMT_LONG");
-
-    if (lengthy != NULL && strcmp(lengthy, "1") == 0) {
-        return 1;
+    if (TAP_SANITIZED) {
+        return sanitized;
     }
 
-    return GOLDEN_SLOW ? sanitized : plain;
+    return getenv("HYMT_LONG") != NULL ? 1 : plain;
 }
 
 

@@ -18,6 +18,21 @@
 #include <string.h>
 
 
+/* sanitizers make everything slow: a test may do less with them */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TAP_SANITIZED  true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TAP_SANITIZED  true
+#endif
+#endif
+
+#ifndef TAP_SANITIZED
+#define TAP_SANITIZED  false
+#endif
+
+
 static int  tap_n;
 static int  tap_failed;
 
