@@ -162,20 +162,20 @@ test_cost(void)
 
     n_prompt = repeat(prompt, 8000, 0, 0);
     n = repeat(out, 10000, 0, 0);
-    start = hymt_now_ns();
+    start = tap_cpu_ns();
 
     for (i = 0; i < 5; i++) {
         (void) looped(n_prompt, n);
     }
 
-    ns = (hymt_now_ns() - start) / (5 * n);
+    ns = (tap_cpu_ns() - start) / (5 * n);
     ok(ns < 20000, "%u ns a token", (uint32_t) ns);
 
     n = repeat(out, 0, 1, 40);
-    start = hymt_now_ns();
+    start = tap_cpu_ns();
     (void) looped(n_prompt, n);
     printf("# %u us to look at a prompt of %u tokens\n",
-           (uint32_t) ((hymt_now_ns() - start) / 1000), n_prompt);
+           (uint32_t) ((tap_cpu_ns() - start) / 1000), n_prompt);
 }
 
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 
 /* sanitizers make everything slow: a test may do less with them */
@@ -99,6 +100,22 @@ tap_ok(bool pass, const char *fmt, ...)
                    __FILE__, __LINE__, tap_g, tap_w, tap_t);                  \
         }                                                                     \
     } while (0)
+
+
+/*
+ * Processor time of the calling thread, in ns: what one thread computes is
+ * measured by it, since others may want the processors at the same time.
+ */
+__attribute__((unused))
+static uint64_t
+tap_cpu_ns(void)
+{
+    struct timespec  ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+
+    return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
+}
 
 
 __attribute__((unused))
