@@ -9,7 +9,8 @@
 #include <string.h>
 
 
-#define HYMT_ARENA_CHUNK  (32 * 1024)
+/* the first: most documents are a sentence, and there may be thousands */
+#define HYMT_ARENA_CHUNK  1024
 
 
 struct hymt_arena_chunk_s {
@@ -109,6 +110,22 @@ hymt_arena_free(hymt_arena_t *arena)
 
     arena->chunk = NULL;
     arena->used = 0;
+}
+
+
+size_t
+hymt_arena_size(const hymt_arena_t *arena)
+{
+    size_t                     size;
+    const hymt_arena_chunk_t  *chunk;
+
+    size = 0;
+
+    for (chunk = arena->chunk; chunk != NULL; chunk = chunk->next) {
+        size += sizeof(hymt_arena_chunk_t) + chunk->size;
+    }
+
+    return size;
 }
 
 

@@ -27,6 +27,9 @@ void *hymt_arena_array(hymt_arena_t *arena, size_t n, size_t size);
 
 void hymt_arena_free(hymt_arena_t *arena);
 
+/* bytes that were malloc'ed */
+size_t hymt_arena_size(const hymt_arena_t *arena);
+
 
 /*
  * A malloc'ed array that grows: makes room for one more element behind n in

@@ -409,6 +409,16 @@ hymt_document_flush(hymt_document_t *doc)
 }
 
 
+size_t
+hymt_document_memory(const hymt_document_t *doc)
+{
+    return sizeof(hymt_document_t) + doc->len + 1
+           + doc->work_capacity * sizeof(hymt_work_t *)
+           + doc->out_capacity + doc->scratch_size
+           + hymt_arena_size(&doc->arena);
+}
+
+
 const hymt_document_stats_t *
 hymt_document_stats(const hymt_document_t *doc)
 {

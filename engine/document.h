@@ -186,6 +186,9 @@ hymt_status_t hymt_document_ready(hymt_document_t *doc, size_t from,
 hymt_status_t hymt_document_output(hymt_document_t *doc, const char **text,
     size_t *len);
 
+/* bytes that it holds now */
+size_t hymt_document_memory(const hymt_document_t *doc);
+
 const hymt_document_stats_t *hymt_document_stats(const hymt_document_t *doc);
 
 /*

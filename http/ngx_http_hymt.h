@@ -419,6 +419,9 @@ ngx_uint_t ngx_http_hymt_leaves(void);
 
 /* ngx_http_hymt_buffers.c */
 
+/* a process begins: what threads free is for others to take */
+void ngx_http_hymt_bound_malloc(void);
+
 /* room for `more` bytes of hymt_buffers: NGX_OK, or NGX_DECLINED */
 ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);

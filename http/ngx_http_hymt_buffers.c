@@ -12,6 +12,26 @@
 
 #include "ngx_http_hymt_runtime.h"
 
+#include <malloc.h>
+
+
+/* what glibc's malloc() keeps apart for threads */
+#define NGX_HTTP_HYMT_ARENAS  2
+
+
+/*
+ * Before any thread of the pool parses: each would keep an arena of its own, as
+ * large as the largest body it has seen made it, hundreds of megabytes together
+ * that hymt_buffers knows nothing of.
+ */
+void
+ngx_http_hymt_bound_malloc(void)
+{
+#ifdef M_ARENA_MAX
+    (void) mallopt(M_ARENA_MAX, NGX_HTTP_HYMT_ARENAS);
+#endif
+}
+
 
 ngx_int_t
 ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)

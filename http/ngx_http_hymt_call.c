@@ -310,6 +310,10 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 
     for (i = 0; i < call->n_items; i++) {
         need += 2 * call->items[i].len;
+
+        if (call->items[i].doc != NULL) {
+            need += hymt_document_memory(call->items[i].doc);
+        }
     }
 
     if (ngx_http_hymt_charge(call, need) != NGX_OK) {

@@ -95,6 +95,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     /* reads a file; not to happen on the event loop later */
 
     json_object_seed(0);
+    ngx_http_hymt_bound_malloc();
 
     ngx_http_hymt_glossaries_open(hmcf, cycle);
 

@@ -74,6 +74,10 @@ ok($s->wait_until(5, sub {
     $s->get('/status')->{json}{models}[0]{queue}{running} > 0
 }), 'during: work is running');
 
+ok($s->wait_until(5, sub {
+    $s->get('/status')->{json}{buffers}{used}[1] > 4 * 900 * 1024
+}), 'during: what each of many texts takes is counted');
+
 my $steps = $s->get('/status')->{json}{models}[0]{work};
 
 close $_ for @socks;
@@ -92,6 +96,36 @@ is($s->get('/status')->{json}{models}[0]{work}{steps}, $was,
    'during: the engine rests');
 
 like($s->access_log(), qr/ 499 /, 'during: the access log says 499');
+
+# large bodies at the same time, each parsed on a thread of its own
+
+sub memory {
+    my $most = 0;
+
+    for my $pid ($s->workers()) {
+        my ($kb) = Hymt::Process::slurp("/proc/$pid/status")
+                   =~ /^VmRSS:\s+(\d+)/m;
+
+        $most = $kb if $kb && $kb > $most;
+    }
+
+    return $most;
+}
+
+if (!$slow && !$ENV{HYMT_TEST_ASAN}) {
+    for (1 .. 6) {
+        my @many = map { $s->open($long) } 1 .. 48;
+
+        sleep(0.1);
+        close $_ for @many;
+        idle(10);
+    }
+
+    my $kb = memory();
+
+    note("a worker has $kb KB");
+    cmp_ok($kb, '<', 250_000, 'many large ones: no memory of them is kept');
+}
 
 # half-closed: taken for gone, unless told otherwise
 
