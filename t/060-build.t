@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use Cwd qw(getcwd);
 use File::Find;
 use File::Temp qw(tempdir);
 use Test::More;
@@ -140,6 +141,12 @@ for my $case (
                TEST_NGINX_PORT TEST_NGINX_SERVROOT TMPDIR);
     is_deeply([grep { length > 80 } split /\n/, $said], [],
               '--help: fits 80 columns');
+
+    my $help = $said;
+
+    symlink(getcwd() . '/build.sh', "$dir/link") or die "$dir/link: $!\n";
+    is(`cd / && $dir/link --help 2>&1`, $help,
+       '--help: from another folder, through a link');
 
     ($status, $said) = build('', 'deps');
     is($status, 0, 'deps: status');
