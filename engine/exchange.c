@@ -112,6 +112,18 @@ hymt_exchange_init(hymt_exchange_t *ex, void *mem,
 }
 
 
+hymt_host_state_t
+hymt_exchange_state(const hymt_exchange_t *ex)
+{
+    uint32_t  state;
+
+    state = atomic_load_explicit(&hymt_header(ex)->state,
+                                 memory_order_acquire);
+
+    return state <= HYMT_HOST_STOPPED ? state : HYMT_HOST_NONE;
+}
+
+
 #define hymt_take(field)                                                      \
     info->field = atomic_load_explicit(&h->field, memory_order_relaxed)
 
@@ -124,11 +136,7 @@ hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info)
 
     h = hymt_header(ex);
 
-    info->state = atomic_load_explicit(&h->state, memory_order_acquire);
-
-    if (info->state > HYMT_HOST_STOPPED) {
-        info->state = HYMT_HOST_NONE;
-    }
+    info->state = hymt_exchange_state(ex);
 
     hymt_take(epoch);
     hymt_take(waiting);

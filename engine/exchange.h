@@ -208,6 +208,9 @@ void hymt_exchange_init(hymt_exchange_t *ex, void *mem,
  */
 void hymt_exchange_info(const hymt_exchange_t *ex, hymt_host_info_t *info);
 
+/* Its state alone: one line of memory, where the engine writes all others. */
+hymt_host_state_t hymt_exchange_state(const hymt_exchange_t *ex);
+
 /*
  * Whether an engine that is READY is stuck at `now` (hymt_now_ns()): it has
  * work, and for patience_ns beyond its longest step there was no progress, or

@@ -470,6 +470,9 @@ void ngx_http_hymt_pass_on(void);
 /* ngx_http_hymt_load_take() for this worker */
 ngx_int_t ngx_http_hymt_take_load(ngx_http_hymt_call_t *call);
 
+/* whether the model's engine is READY */
+ngx_uint_t ngx_http_hymt_ready(ngx_http_hymt_model_t *model);
+
 /* what this process knows of the model's engine; false: nothing to ask */
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
     hymt_host_info_t *info);

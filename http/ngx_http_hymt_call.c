@@ -250,7 +250,6 @@ void
 ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
 {
     ngx_msec_t                 wait;
-    hymt_host_info_t           info;
     ngx_http_hymt_loc_conf_t  *hlcf;
 
     hlcf = call->conf;
@@ -266,9 +265,8 @@ ngx_http_hymt_call_start(ngx_http_hymt_call_t *call)
     call->start_ns = hymt_now_ns();
     call->deadline = call->start_ns + (uint64_t) wait * 1000000;
 
-    if (call->endpoint->engine
-        && ngx_http_hymt_engine_info(call->model, &info)
-        && info.state != HYMT_HOST_READY && hlcf->loading_wait < wait)
+    if (call->endpoint->engine && !ngx_http_hymt_ready(call->model)
+        && hlcf->loading_wait < wait)
     {
         wait = hlcf->loading_wait;
         call->loading = 1;
@@ -354,8 +352,6 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
 ngx_int_t
 ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
 {
-    hymt_host_info_t  info;
-
     if (call->entered) {
         return NGX_OK;
     }
@@ -377,9 +373,7 @@ ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
 
     /* while a thread parsed it nobody told it that the model has loaded */
 
-    if (call->loading && ngx_http_hymt_engine_info(call->model, &info)
-        && info.state == HYMT_HOST_READY)
-    {
+    if (call->loading && ngx_http_hymt_ready(call->model)) {
         ngx_http_hymt_call_loaded(call);
     }
 

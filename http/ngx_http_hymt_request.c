@@ -661,6 +661,10 @@ ngx_http_hymt_check_model(ngx_http_hymt_call_t *call)
     hmcf = ngx_http_get_module_main_conf(call->r, ngx_http_hymt_module);
     wait = ngx_http_hymt_backing_off(hmcf);
 
+    if (!wait && ngx_http_hymt_ready(model)) {
+        return NGX_OK;
+    }
+
     if (!ngx_http_hymt_engine_info(model, &info)) {
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
                            "there is no engine");

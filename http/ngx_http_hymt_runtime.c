@@ -375,6 +375,14 @@ ngx_http_hymt_turn_take(size_t bytes)
 
 
 ngx_uint_t
+ngx_http_hymt_ready(ngx_http_hymt_model_t *model)
+{
+    return ngx_http_hymt_runtime != NULL && model->exchange.mem != NULL
+           && hymt_exchange_state(&model->exchange) == HYMT_HOST_READY;
+}
+
+
+ngx_uint_t
 ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model, hymt_host_info_t *info)
 {
     if (ngx_http_hymt_runtime == NULL || model->exchange.mem == NULL) {

@@ -710,7 +710,7 @@ sub memory {
     # far more than any machine does in that time
 
     my $endless = join "\n",
-                      map { "$_. $sentences[$_ % @sentences]" } 1 .. 12000;
+                      map { "$_. $sentences[$_ % @sentences]" } 1 .. 2000;
 
     $res = $s->json('/hurry', stream($endless));
     @events = events($res->{body});

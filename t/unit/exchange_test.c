@@ -373,6 +373,7 @@ test_info(void)
 
     hymt_exchange_info(&ex, &got);
     is_int(got.state, HYMT_HOST_NONE, "nobody there");
+    is_int(hymt_exchange_state(&ex), HYMT_HOST_NONE, "the state alone");
     is_str(got.reason, "", "no reason");
 
     open_server();
@@ -404,6 +405,7 @@ test_info(void)
 
     hymt_exchange_info(&ex, &got);
     is_int(got.state, HYMT_HOST_FAILED, "state");
+    is_int(hymt_exchange_state(&ex), HYMT_HOST_FAILED, "the state alone");
     is_int(got.waiting, 7, "waiting");
     is_int(got.steps, 1ull << 40, "steps");
     is_int(got.step_count[HYMT_BUCKETS - 1], 3, "steps by time");

@@ -7,9 +7,8 @@ readonly GPU_NGINX_TESTS=(t/gpu/faults.t t/100-workers.t t/110-reload.t
                           t/120-quit.t t/130-abort.t t/140-limits.t
                           t/180-crash.t t/181-engine-worker.t
                           t/182-engine-failure.t t/190-watchdog.t
-                          t/250-stream.t t/275-cache.t t/276-prefix-cache.t
-                          t/277-coalesce.t t/278-queue.t t/280-documents.t
-                          t/290-sessions.t)
+                          t/275-cache.t t/276-prefix-cache.t t/277-coalesce.t
+                          t/278-queue.t t/280-documents.t t/290-sessions.t)
 
 
 gpu_faults() {
