@@ -246,7 +246,7 @@ bool
 hymt_gemm_many_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     uint32_t m, hymt_gemm_plan_t *plan)
 {
-    uint32_t          i, rows;
+    uint32_t          i, rows, tiles;
     uint64_t          cost, least;
     hymt_gemm_plan_t  p;
 
@@ -256,6 +256,8 @@ hymt_gemm_many_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     least = UINT64_MAX;
 
     for (i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        tiles = (m + tokens[i] - 1) / tokens[i];
+
         for (rows = 192; rows > 0; rows -= 32) {
             memset(&p, 0, sizeof(p));
 
@@ -265,7 +267,7 @@ hymt_gemm_many_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
             p.rows = (uint16_t) rows;
             p.depth = rows + tokens[i] <= 160 && shape->k % 128 == 0 ? 2 : 1;
             p.share_x = 1;
-            p.share_w = 1;
+            p.share_w = p.depth == 1 && tiles % 2 == 0 ? 2 : 1;
             p.ring = 226;
 
             cost = hymt_gemm_many_cost(dev, shape, &p, m);

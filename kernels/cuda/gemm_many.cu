@@ -5,18 +5,23 @@
  * As in gemm_sm90.cu the weight is the large operand of the matrix instruction
  * and tokens are its N.  A block makes tiles of R rows of w (any multiple of
  * 32, a warpgroup for each 64) by T tokens, one after the other, as many blocks
- * as there are SMs: one warp copies w and x, 64 columns a stage, round a ring
- * in shared memory, and is at the next tile while the last one is stored.  So
- * what counts is that the tiles come out even over the SMs.  12288 x 512 are
- * 128 tiles of 192 x 256, 2048 x 512 as many of 64 x 128.
+ * as there are SMs: a thread copies w and another x, 64 or 128 columns a stage,
+ * round a ring in shared memory, and they are at the next tile while the last
+ * one is stored.  So what counts is that tiles come out even over the SMs:
+ * 12288 x 512 are 128 of 192 x 256, 2048 x 512 as many of 64 x 128.
  *
- * A stage is (R + T) * 128 bytes for R * T * 128 operations of an SM that does
- * 4096 a cycle, and L2 brings an SM some 30 bytes a cycle: blocks of a cluster
- * can share it, stage s of w being brought by block s % share_w to all that
- * have other tokens, of x by s % share_x to those with other rows.
+ * 64 columns are (R + T) * 128 bytes for R * T * 128 operations of an SM that
+ * does 4096 a cycle and is brought some 64 bytes: small tiles wait for bytes.
+ * Blocks of a cluster can share what they have in common, each bringing a part
+ * of w to those with other tokens, of x to those with other rows: an SM gets no
+ * more bytes by that, but L2 hands out fewer.
  *
  * The sums leave by way of shared memory: transposed by stmatrix, in boxes of
  * 32 rows by a run of tokens, by bulk copies, which also keep to the tensor.
+ *
+ * H200, 1.8B: gate and up of 192 rows with SiLU 16.8 us (floor 11.8), of 512
+ * 36.6 (31.3), of 2048 138 to 144 (126); cublasLt and the SiLU pass 20.6, 40.4
+ * and 152 (docs/performance.md, GEMM).
  *
  * Promise: k ascends in steps of 16 in one accumulator, whatever R, T and m.
  */
@@ -38,8 +43,8 @@
 
 
 typedef struct {
-    CUtensorMap  w;          /* (64, n, k / 64), box (64, R, D) */
-    CUtensorMap  x;          /* (64, m, k / 64), box (64, T, D) */
+    CUtensorMap  w;          /* (64, n, k / 64), box (64, R / share_w, D) */
+    CUtensorMap  x;          /* (64, m, k / 64), box (64, T / share_x, D) */
     CUtensorMap  y;          /* (n, m), SILU (n / 2, m), box (32, chunk) */
     uint32_t     m;
     uint32_t     n;
@@ -90,14 +95,15 @@ struct place {
 
 /*
  * One operand's copies to the ring, by one thread: D boxes a stage, to the
- * place `at` bytes into that of the stage.  A stage that blocks share is
- * brought by one of them, to all.
+ * place `at` bytes into that of the stage.  What blocks share each of them
+ * brings a part of, to all.
  */
 struct many_copier {
     const void  *map;
     uint32_t     full, empty;     /* barriers */
     uint32_t     at, pitch, bytes;
     uint32_t     share, rank;     /* blocks that share it, this one's place */
+    uint32_t     part;            /* rows that each brings */
     uint16_t     mask;            /* all of them */
     uint64_t     policy;
 
@@ -115,9 +121,9 @@ struct many_copier {
             if (share == 1) {
                 hymt_tma_load_3d(smem, map, bar, 0, first, i * depth, policy);
 
-            } else if (to.s % share == rank) {
-                hymt_tma_multicast_3d(smem, map, bar, 0, first, i * depth,
-                                      mask, policy);
+            } else {
+                hymt_tma_multicast_3d(smem + rank * part * 128, map, bar, 0,
+                                      first + rank * part, i, mask, policy);
             }
 
             to.next();
@@ -318,7 +324,8 @@ k_gemm_many_bf16(const __grid_constant__ hymt_gemm_many_t p)
 
         if (warp == 4 * groups && lane == 0) {
             many_copier  c = { &p.w, full, empty, ring, pitch, w_bytes,
-                               p.share_w, rank_w, 0, HYMT_L2_EVICT_FIRST };
+                               p.share_w, rank_w, p.rows / p.share_w, 0,
+                               HYMT_L2_EVICT_FIRST };
 
             for (uint32_t i = 0; i < p.share_w; i++) {
                 c.mask |= 1 << (i * p.share_x + rank_x);
@@ -340,7 +347,7 @@ k_gemm_many_bf16(const __grid_constant__ hymt_gemm_many_t p)
 
         } else if (warp == 4 * groups + 1 && lane == 0) {
             many_copier  c = { &p.x, full, empty, ring + w_bytes, pitch,
-                               x_bytes, p.share_x, rank_x, 0,
+                               x_bytes, p.share_x, rank_x, T / p.share_x, 0,
                                HYMT_L2_EVICT_NORMAL };
 
             for (uint32_t i = 0; i < p.share_x; i++) {
@@ -575,7 +582,7 @@ hymt_gemm_many_map(const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, void *map, char *err, size_t cap)
 {
     if (!map_operand((CUtensorMap *) map, shape->w, shape->n, shape->k,
-                     plan->rows, plan->depth))
+                     plan->rows / plan->share_w, plan->depth))
     {
         snprintf(err, cap, "cuTensorMapEncodeTiled() failed for a weight of"
                  " %u x %u", shape->n, shape->k);
@@ -598,7 +605,10 @@ hymt_gemm_many_fits(const hymt_gemm_shape_t *shape,
            && shape->k % (K_BOX * plan->depth) == 0
            && plan->rows % step == 0 && plan->rows >= step
            && plan->rows <= GROUPS * 64
-           && share <= HYMT_GEMM_CLUSTER && stages_of(plan) >= 2;
+           && plan->rows % (8 * plan->share_w) == 0
+           && plan->tokens % (8 * plan->share_x) == 0
+           && share <= (plan->depth == 1 ? HYMT_GEMM_CLUSTER : 1)
+           && stages_of(plan) >= 2;
 }
 
 
@@ -643,7 +653,8 @@ hymt_gemm_many_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     kernel = kernel_of(plan->tokens, plan->depth, groups);
 
     if (kernel == NULL
-        || !map_operand(&p.x, shape->x, m, shape->k, tokens, plan->depth)
+        || !map_operand(&p.x, shape->x, m, shape->k, tokens / plan->share_x,
+                        plan->depth)
         || hymt_tensor_map(&p.y, &y) != 0)
     {
         return cudaErrorInvalidValue;

@@ -373,8 +373,8 @@ check_tiles(const case_t *c, const char *name)
         }
 
         cut.plan.rows = step * (1 + random_below(192 / step));
-        cut.plan.share_x = 1 << random_below(3);
-        cut.plan.share_w = 1 << random_below(cut.plan.share_x == 4 ? 2 : 3);
+        cut.plan.share_x = cut.plan.depth > 1 ? 1 : 1 << random_below(3);
+        cut.plan.share_w = cut.plan.depth > 1 ? 1 : 1 << random_below(2);
         cut.plan.ring = 160 + random_below(67);
 
         if (!hymt_gemm_many_fits(&shape, &cut.plan)) {
