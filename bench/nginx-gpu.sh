@@ -282,7 +282,7 @@ mixed() {
     gpu_memory
     $client "$PROGRAMS/http-load" --model "$model" --status /status \
         --clients 128 --in 20-600 --out 8-300 \
-        --warm $((LONG < 40 ? LONG / 2 : 20)) --seconds "$LONG" \
+        --warm $((LONG < 20 ? LONG / 2 : 10)) --seconds "$LONG" \
         "127.0.0.1:$PORT" || failed=1
     gpu_memory
 }
