@@ -204,7 +204,9 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     const hymt_bf16_t     *cache, *cache_v, *row, *q;
     hymt_attention_item_t  item;
 
-    hymt_grid_launch();
+    if (!args.mixed) {
+        hymt_grid_launch();
+    }
 
     item = args.items[blockIdx.y];
 
@@ -261,6 +263,12 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         hymt_attn_load_row(k, row, valid - 1);
         hymt_cp_async_commit();
         hymt_cp_async_commit();
+    }
+
+    /* what comes next reads q and the cache without a wait of its own */
+
+    if (args.mixed) {
+        hymt_grid_launch();
     }
 
     /* rows over the group's are zeros */

@@ -15,7 +15,8 @@
  *
  * Nothing but launch constants (the copy in front of the step has written items
  * and tables) is read before the wait: positions that an item reads may be rows
- * of the same step.
+ * of the same step.  Beside decode rows there is no wait but at the end: see
+ * kernels.h; q, K and V come by cp.async.cg, which reads L2.
  */
 
 #include "attention_prefill_sm90.cuh"
@@ -92,7 +93,9 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
     page = __ldg(&table[min(warp % 4, newest)]);
     valid = (int32_t) (last + 1 - warp % 4 * HYMT_KV_PAGE);
 
-    hymt_grid_wait();
+    if (!args.mixed) {
+        hymt_grid_wait();
+    }
 
     auto load = [&](uint32_t t) {
         uint32_t            k;
@@ -202,6 +205,8 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
     hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
                                                  + head * GROUP * HYMT_HEAD_DIM,
                            ld, n_rows);
+
+    hymt_grid_wait();
 }
 
 
@@ -258,6 +263,9 @@ hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
 /*
  * Few items: half an item a block, for the time of one.  A quarter more blocks
  * than multiprocessors still gain: there are short ones among them.
+ *
+ * Beside decode rows prompts are short, and a block must find place where two
+ * of decode's are: half an item and two stages.
  */
 template<int GROUP>
 static cudaError_t
@@ -266,9 +274,13 @@ hymt_attention_prefill_group(const hymt_cuda_t *dev,
 {
     bool  few;
 
-    few = 8ull * args->grid * args->n_kv <= 5ull * dev->sms;
+    few = args->mixed || 8ull * args->grid * args->n_kv <= 5ull * dev->sms;
 
     if (dev->cc == 90) {
+        if (args->mixed) {
+            return hymt_attention_prefill_sm90<GROUP, 1, 2>(dev, args, stream);
+        }
+
         if (few) {
             return hymt_attention_prefill_sm90<GROUP, 1, 3>(dev, args, stream);
         }

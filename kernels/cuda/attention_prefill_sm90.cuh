@@ -130,11 +130,15 @@ k_attention_prefill_sm90_bf16(
         valid = (int32_t) (last + 1 - warp * HYMT_KV_PAGE);
         page = __ldg(&table[min(warp, last / HYMT_KV_PAGE)]);
 
-        hymt_grid_wait();
+        if (!args.mixed) {
+            hymt_grid_wait();
+        }
 
         /*
          * The fence that shows copies to matrix instructions is the copying
          * thread's, once they have landed: when the next tile's are on the way.
+         * With two stages these find no place before the tile is used: there
+         * it is waited for first.
          */
 
         before = 0;
@@ -146,6 +150,12 @@ k_attention_prefill_sm90_bf16(
 
             page = __ldg(&table[min((tile + 1) * HYMT_ATTN_PAGES + warp,
                                     last / HYMT_KV_PAGE)]);
+
+            if (STAGES == 2 && tile > 0) {
+                hymt_cp_async_wait<0>();
+                hymt_attn_ready(full_k + 8 * before);
+                hymt_attn_ready(full_v + 8 * before);
+            }
 
             if (tile >= STAGES) {
                 hymt_mbar_wait(empty + 8 * slot, (tile / STAGES - 1) & 1);
@@ -159,7 +169,7 @@ k_attention_prefill_sm90_bf16(
                                 valid);
             hymt_cp_async_commit();
 
-            if (tile > 0) {
+            if (STAGES > 2 && tile > 0) {
                 hymt_cp_async_wait<2>();
                 hymt_attn_ready(full_k + 8 * before);
                 hymt_attn_ready(full_v + 8 * before);
@@ -175,6 +185,7 @@ k_attention_prefill_sm90_bf16(
         hymt_cp_async_wait<0>();
         hymt_attn_ready(full_v + 8 * before);
 
+        hymt_grid_wait();
         return;
     }
 
@@ -186,7 +197,9 @@ k_attention_prefill_sm90_bf16(
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     }
 
-    hymt_grid_wait();
+    if (!args.mixed) {
+        hymt_grid_wait();
+    }
 
     if (group * 64 >= n_rows * GROUP) {
         return;
@@ -345,6 +358,8 @@ k_attention_prefill_sm90_bf16(
     hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
                                                  + head * GROUP * HYMT_HEAD_DIM,
                            ld, n_rows);
+
+    hymt_grid_wait();
 
 #endif
 }

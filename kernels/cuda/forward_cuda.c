@@ -287,6 +287,7 @@ hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     a.counters = b->counters;
     a.n_heads = b->config.n_heads;
     a.n_kv = b->config.n_kv_heads;
+    a.mixed = s->decode > 0 && s->prefill > 0;
 
     if (s->decode > 0) {
         a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);

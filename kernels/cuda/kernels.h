@@ -14,7 +14,8 @@
  *   - its first action that touches what an earlier kernel wrote comes after
  *     griddepcontrol.wait (sm_90), which EVERY thread block executes, also one
  *     that has nothing to do; before it only weights and launch constants are
- *     read.  Blocks allow the next kernel to start as early as they can.
+ *     read.  Blocks allow the next kernel to start as early as they can.  One
+ *     kernel waits otherwise: attention of prompts beside decode rows.
  *
  * Launchers check nothing, allocate nothing, can be captured into a graph, and
  * return cudaGetLastError().  `pdl` in hymt_cuda_t asks for programmatic
@@ -220,6 +221,12 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * decode item is its sequence's only row in a step, so that the positions
  * before it were written by earlier steps: they are read before the wait, as
  * are items and tables, which the copy in front of the step has written.
+ *
+ * In a step of both, `mixed`, prefill comes right behind decode, of which it
+ * needs nothing, and runs beside it.  Decode then allows it to start behind its
+ * own wait only, when q and the cache are complete; prefill reads them past L1
+ * and without a wait, and waits at its end, so that what waits for it has
+ * waited for both.
  */
 typedef struct {
     uint32_t  row;         /* first row in q and o */
@@ -249,6 +256,7 @@ typedef struct {
                                                 and after */
     uint32_t                      n_heads;
     uint32_t                      n_kv;      /* group n_heads/n_kv: 1 2 4 8 */
+    bool                          mixed;     /* decode, then prefill */
 } hymt_attention_args_t;
 
 /* Most rows of one prefill item, for a group. */
