@@ -6,7 +6,8 @@
  * bits.  A block has WGS * 64 query rows, a warpgroup for each 64, and one more
  * that brings tiles of K and V into a ring of stages, each of its warps a page.
  * While the product P V of a tile runs, its warpgroup works at the softmax of
- * the next.
+ * the next.  Two warpgroups take turns: one's products run while the other is
+ * at its softmax, or both would wait for the same unit at the same time.
  *
  * H200, 2048 tokens of 16 heads and 4 kv heads from position 0: 42 us, 405
  * TFLOP/s, half the rate of a large matrix product; 60 tokens: 3 us.
@@ -27,10 +28,13 @@
 /* Threads that bring K and V. */
 #define HYMT_ATTN_PRODUCERS  128
 
+/* Of one warpgroup two blocks share a multiprocessor, or one and decode's. */
+#define hymt_attn_blocks(wgs)  ((wgs) == 1 ? 2 : 1)
+
 
 template<int GROUP, int WGS, int STAGES>
 __global__ void
-__launch_bounds__(WGS * 128 + HYMT_ATTN_PRODUCERS, 1)
+__launch_bounds__(WGS * 128 + HYMT_ATTN_PRODUCERS, hymt_attn_blocks(WGS))
 k_attention_prefill_sm90_bf16(
     const __grid_constant__ hymt_attention_args_t args)
 {
@@ -116,9 +120,8 @@ k_attention_prefill_sm90_bf16(
     __syncthreads();
 
     if (group == WGS) {
-        if (WGS == 2) {
-            asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        }
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
+                     :: "n"(WGS == 1 ? 24 : 40));
 
         int32_t             valid;
         uint32_t            k, slot, page, before;
@@ -190,12 +193,11 @@ k_attention_prefill_sm90_bf16(
     }
 
     float     s[8][4], acc[16][4], x[16][4], m[2], l[2], a[2], b[2], share[2];
-    uint32_t  p[4][4], pos[2], low, high;
+    bool      taking_turns;
+    uint32_t  p[4][4], pos[2], low, high, n_turns;
     uint64_t  q_desc, k_desc, v_desc;
 
-    if (WGS == 2) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
     if (!args.mixed) {
         hymt_grid_wait();
@@ -243,7 +245,13 @@ k_attention_prefill_sm90_bf16(
 
     low = item.pos + group * 64 / GROUP;
     high = item.pos + min((group * 64 + 63) / GROUP, n_rows - 1);
+    n_turns = n_tiles + 1;
     n_tiles = high / HYMT_ATTN_TILE + 1;
+    taking_turns = WGS == 2 && n_rows * GROUP > 64;
+
+    if (taking_turns && group == 1) {
+        hymt_attn_turn_pass(0);
+    }
 
     hymt_cp_async_wait<0>();
     hymt_fence_async();
@@ -304,7 +312,24 @@ k_attention_prefill_sm90_bf16(
         }
     };
 
+    auto turn_begin = [&]() {
+        if (taking_turns) {
+            hymt_attn_turn_wait(group);
+        }
+    };
+
+    /* the last turn of all is passed on to nobody */
+
+    auto turn_end = [&](uint32_t i) {
+        if (taking_turns && (group == 0 || i + 1 < n_turns)) {
+            hymt_attn_turn_pass(group ^ 1);
+        }
+    };
+
+    turn_begin();
     scores(0);
+    turn_end(0);
+
     hymt_attn_wgmma_wait<0>();
     hymt_attn_wgmma_pin(s);
 
@@ -314,8 +339,10 @@ k_attention_prefill_sm90_bf16(
     for (tile = 0; tile + 1 < n_tiles; tile++) {
         float  a_next[2], b_next[2];
 
+        turn_begin();
         scores(tile + 1);
         values(tile);
+        turn_end(tile + 1);
 
         hymt_attn_forward(l, share, a, b);
 
@@ -345,11 +372,21 @@ k_attention_prefill_sm90_bf16(
         }
     }
 
+    turn_begin();
     values(tile);
+    turn_end(tile + 1);
+
     hymt_attn_forward(l, share, a, b);
     hymt_attn_wgmma_wait<0>();
     hymt_attn_wgmma_pin(x);
     merge();
+
+    /* rows that end a tile before those of the other warpgroup */
+
+    for (tile += 2; tile < n_turns; tile++) {
+        turn_begin();
+        turn_end(tile);
+    }
 
     /* Q is read no more, by no warp of the group */
 

@@ -143,6 +143,21 @@ hymt_attn_ready(uint32_t bar)
 }
 
 
+/* Turns of two warpgroups: barriers 3 and 4, one side waits, one arrives. */
+__device__ __forceinline__ void
+hymt_attn_turn_wait(uint32_t group)
+{
+    asm volatile("bar.sync %0, 256;" :: "r"(group + 3) : "memory");
+}
+
+
+__device__ __forceinline__ void
+hymt_attn_turn_pass(uint32_t group)
+{
+    asm volatile("bar.arrive %0, 256;" :: "r"(group + 3) : "memory");
+}
+
+
 /* Of the 128 threads of a warpgroup. */
 __device__ __forceinline__ void
 hymt_attn_group_sync(uint32_t group)
