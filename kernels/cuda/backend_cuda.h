@@ -29,8 +29,9 @@
 
 
 #define HYMT_CUDA_DEPTH       2
-#define HYMT_CUDA_GRAPH_ROWS  512
+#define HYMT_CUDA_GRAPH_ROWS  640
 #define HYMT_CUDA_BUCKETS     24
+#define HYMT_CUDA_HEADS       3       /* sizes of a mixed step's head */
 #define HYMT_CUDA_ALIGN       256     /* of every array on the device */
 
 /* attention parts beside those of one part a row, where contexts are long */
@@ -94,9 +95,8 @@ typedef enum {
     HYMT_STEP_DECODE = 0,  /* a row a sequence */
     HYMT_STEP_LONG,        /* the same, with contexts that are cut in parts */
     HYMT_STEP_PROMPT,      /* no decode row */
-    HYMT_STEP_FEW,         /* both; at most half of the rows are sampled */
-    HYMT_STEP_MIXED,       /* both */
-    HYMT_STEP_KINDS
+    HYMT_STEP_MIXED,       /* both; and for more and more rows of logits */
+    HYMT_STEP_KINDS = HYMT_STEP_MIXED + HYMT_CUDA_HEADS
 } hymt_cuda_kind_t;
 
 
@@ -299,8 +299,8 @@ hymt_status_t hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err);
 void hymt_cuda_free_graphs(hymt_backend_t *b);
 
 /*
- * The smallest graph for a step that needs so much; NULL: there is none.  FEW
- * means MIXED, too.
+ * The smallest graph for a step that needs so much; NULL: there is none.  MIXED
+ * means all of these.
  */
 const hymt_cuda_graph_t *hymt_cuda_graph(const hymt_backend_t *b,
     hymt_cuda_kind_t kind, const hymt_cuda_shape_t *need);

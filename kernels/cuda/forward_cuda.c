@@ -16,9 +16,6 @@
 /* a step of prompts alone has a row to sample for so many rows */
 #define HYMT_CUDA_PROMPT_ROWS  8
 
-/* rows up to which logits take no longer */
-#define HYMT_CUDA_FLAT_ROWS    32
-
 
 static hymt_status_t hymt_cuda_create_layer(hymt_backend_t *b,
     uint32_t layer, hymt_error_t *err);
@@ -34,7 +31,12 @@ static bool hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
 
 static const uint32_t  hymt_cuda_buckets[] = {
     1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256,
-    320, 384, 448, 512,
+    320, 384, 448, 512, 576, 640,
+};
+
+/* Rows of logits of mixed steps: what the head costs goes up behind these. */
+static const uint32_t  hymt_cuda_heads[HYMT_CUDA_HEADS] = {
+    64, 128, UINT32_MAX,
 };
 
 
@@ -422,7 +424,7 @@ static bool
 hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
     hymt_cuda_kind_t kind, hymt_cuda_shape_t *s)
 {
-    uint32_t  rows, below, batch;
+    uint32_t  rows, below, batch, head;
 
     rows = hymt_min(hymt_cuda_buckets[bucket], b->params.max_rows);
     below = bucket > 0 ? hymt_cuda_buckets[bucket - 1] : 0;
@@ -452,18 +454,19 @@ hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
 
     default:
 
-        /* the head costs by its rows, from some number on, and prompts have
-           more of them than they need */
+        head = kind - HYMT_STEP_MIXED;
+        s->samples = hymt_min(rows, batch);
 
         if (rows < 2
-            || (kind == HYMT_STEP_FEW
-                && (rows <= HYMT_CUDA_FLAT_ROWS || rows / 2 >= batch)))
+            || (head > 0 && hymt_cuda_heads[head - 1] >= s->samples))
         {
             return false;
         }
 
-        s->samples = hymt_min(kind == HYMT_STEP_FEW ? rows / 2 : rows, batch);
-        s->decode = hymt_min(rows, batch) + HYMT_CUDA_PARTS / 4;
+        /* a row that decodes is sampled, as a rule */
+
+        s->samples = hymt_min(hymt_cuda_heads[head], s->samples);
+        s->decode = s->samples + HYMT_CUDA_PARTS / 4;
         s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
     }
 
@@ -537,7 +540,7 @@ hymt_cuda_graph(const hymt_backend_t *b, hymt_cuda_kind_t kind,
     uint32_t                  i, k, last;
     const hymt_cuda_graph_t  *graph;
 
-    last = kind == HYMT_STEP_FEW ? HYMT_STEP_MIXED : kind;
+    last = kind == HYMT_STEP_MIXED ? HYMT_STEP_KINDS - 1 : kind;
 
     for (i = 0; i < b->n_buckets; i++) {
         for (k = kind; k <= last; k++) {

@@ -235,7 +235,7 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
         kind = is_long ? HYMT_STEP_LONG : HYMT_STEP_DECODE;
 
     } else {
-        kind = plan->n_decode ? HYMT_STEP_FEW : HYMT_STEP_PROMPT;
+        kind = plan->n_decode ? HYMT_STEP_MIXED : HYMT_STEP_PROMPT;
     }
 
     memset(shape, 0, sizeof(*shape));
