@@ -167,7 +167,8 @@ hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
 }
 
 
-/* K and V of one row of a tile, whose page is at src, by one warp. */
+/* K (and V) of one row of a tile, whose page is at src, by one warp. */
+template<bool V>
 __device__ __forceinline__ void
 hymt_attn_load_row(uint32_t dst, const hymt_bf16_t *src, uint32_t row)
 {
@@ -176,6 +177,10 @@ hymt_attn_load_row(uint32_t dst, const hymt_bf16_t *src, uint32_t row)
     lane = threadIdx.x & 31;
     kv = lane / 16;
 
+    if (!V && kv == 1) {
+        return;
+    }
+
     hymt_cp_async_16(dst + kv * HYMT_ATTN_KV
                      + hymt_attn_offset(HYMT_ATTN_HALF, row, lane % 16),
                      src + (kv * HYMT_KV_PAGE + row % HYMT_KV_PAGE)
@@ -183,9 +188,13 @@ hymt_attn_load_row(uint32_t dst, const hymt_bf16_t *src, uint32_t row)
 }
 
 
-template<int GROUP, int WARPS>
+/*
+ * SHARED: V takes the place of its tile's K once that was used, so that twice
+ * as many blocks find room.
+ */
+template<int GROUP, int WARPS, bool SHARED>
 __global__ void
-__launch_bounds__(WARPS * 32, 1)
+__launch_bounds__(WARPS * 32, SHARED && GROUP <= 4 ? 6 : 1)
 k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 {
     extern __shared__ __align__(1024) uint8_t  stages[];
@@ -226,8 +235,9 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     table = args.tables + item.table;
     newest = item.pos / HYMT_KV_PAGE;
 
-    k = hymt_smem_addr(stages) + warp * HYMT_ATTN_STAGE;
-    v = k + HYMT_ATTN_KV;
+    k = hymt_smem_addr(stages)
+        + warp * (SHARED ? HYMT_ATTN_KV : HYMT_ATTN_STAGE);
+    v = SHARED ? k : k + HYMT_ATTN_KV;
 
     q = args.q + (size_t) item.row * args.n_heads * HYMT_HEAD_DIM
         + (head * GROUP + g) * HYMT_HEAD_DIM + 2 * (lane & 3);
@@ -247,22 +257,30 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         hymt_attn_load<false>(k, cache, page_size, page, valid);
         hymt_cp_async_commit();
 
-        hymt_attn_load<false>(v, cache_v, page_size, page, valid);
-        hymt_cp_async_commit();
+        if (!SHARED) {
+            hymt_attn_load<false>(v, cache_v, page_size, page, valid);
+            hymt_cp_async_commit();
+        }
 
         hymt_grid_wait();
 
     } else {
         hymt_attn_load<true>(k, cache, page_size, page, valid);
-        hymt_attn_load<true>(v, cache_v, page_size, page, valid);
+
+        if (!SHARED) {
+            hymt_attn_load<true>(v, cache_v, page_size, page, valid);
+        }
 
         row = cache + __ldg(&table[newest]) * page_size;
 
         hymt_grid_wait();
 
-        hymt_attn_load_row(k, row, valid - 1);
+        hymt_attn_load_row<!SHARED>(k, row, valid - 1);
         hymt_cp_async_commit();
-        hymt_cp_async_commit();
+
+        if (!SHARED) {
+            hymt_cp_async_commit();
+        }
     }
 
     /* what comes next reads q and the cache without a wait of its own */
@@ -300,11 +318,11 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
                            * GROUP * width;
             }
 
-            if (tile + WARPS < item.end_tile) {
+            if (!SHARED && tile + WARPS < item.end_tile) {
                 hymt_attn_pages(page, table, tile + WARPS, newest);
             }
 
-            hymt_cp_async_wait<1>();
+            hymt_cp_async_wait<SHARED ? 0 : 1>();
             __syncwarp();
 
             hymt_attn_scores(s, [&](int kk, uint32_t (&f)[4]) {
@@ -316,9 +334,19 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             __syncwarp();
 
+            if (SHARED) {
+                hymt_attn_load<false>(v, cache_v, page_size, page, valid);
+            }
+
             if (tile + WARPS < item.end_tile) {
                 valid -= WARPS * HYMT_ATTN_TILE;
-                hymt_attn_load<false>(k, cache, page_size, page, valid);
+
+                if (SHARED) {
+                    hymt_attn_pages(page, table, tile + WARPS, newest);
+
+                } else {
+                    hymt_attn_load<false>(k, cache, page_size, page, valid);
+                }
             }
 
             hymt_cp_async_commit();
@@ -327,7 +355,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
                                        pos);
             hymt_attn_round(p, s);
 
-            hymt_cp_async_wait<1>();
+            hymt_cp_async_wait<SHARED ? 0 : 1>();
             __syncwarp();
 
             hymt_attn_values<4>(p, v, [&](int nd, float (&x)[2][4]) {
@@ -344,7 +372,8 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
             __syncwarp();
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_load<false>(v, cache_v, page_size, page, valid);
+                hymt_attn_load<false>(v, SHARED ? cache : cache_v, page_size,
+                                      page, valid);
             }
 
             hymt_cp_async_commit();
@@ -408,23 +437,31 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 }
 
 
-template<int GROUP, int WARPS>
+template<int GROUP, int WARPS, bool SHARED>
 static cudaError_t
 hymt_attention_decode_run(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
-    enum { SMEM = WARPS * HYMT_ATTN_STAGE };
+    enum { SMEM = WARPS * (SHARED ? HYMT_ATTN_KV : HYMT_ATTN_STAGE) };
 
     cudaError_t  err;
 
-    err = cudaFuncSetAttribute(k_attention_decode_bf16<GROUP, WARPS>,
+    err = cudaFuncSetAttribute(k_attention_decode_bf16<GROUP, WARPS, SHARED>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                SMEM);
+
+    if (SHARED && err == cudaSuccess) {
+        err = cudaFuncSetAttribute(
+                              k_attention_decode_bf16<GROUP, WARPS, SHARED>,
+                              cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+    }
+
     if (err != cudaSuccess) {
         return err;
     }
 
-    hymt_launch(k_attention_decode_bf16<GROUP, WARPS>,
+    hymt_launch(k_attention_decode_bf16<GROUP, WARPS, SHARED>,
                 dim3(args->n_kv, args->grid), dim3(WARPS * 32), SMEM, stream,
                 dev->pdl, *args);
 
@@ -433,9 +470,11 @@ hymt_attention_decode_run(const hymt_cuda_t *dev,
 
 
 /*
- * Few blocks: four tiles at once, for the time of one row.  Many: two, so that
+ * Few blocks: four tiles at once, for the time of one row.  More: two, so that
  * three blocks share a multiprocessor and one's loads cover another's
- * arithmetic.
+ * arithmetic.  More than that: six, each with half the memory, rather than one
+ * after the other; in mixed steps alone, as this pays while contexts are of two
+ * tiles and costs a tenth where they are of four.
  */
 template<int GROUP>
 static cudaError_t
@@ -445,10 +484,14 @@ hymt_attention_decode_group(const hymt_cuda_t *dev,
     if (args->grid * args->n_kv <= dev->sms
         && dev->smem >= 5 * HYMT_ATTN_STAGE)
     {
-        return hymt_attention_decode_run<GROUP, 4>(dev, args, stream);
+        return hymt_attention_decode_run<GROUP, 4, false>(dev, args, stream);
     }
 
-    return hymt_attention_decode_run<GROUP, 2>(dev, args, stream);
+    if (args->mixed && args->grid * args->n_kv > 3 * dev->sms) {
+        return hymt_attention_decode_run<GROUP, 2, true>(dev, args, stream);
+    }
+
+    return hymt_attention_decode_run<GROUP, 2, false>(dev, args, stream);
 }
 
 

@@ -264,8 +264,7 @@ hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
  * Few items: half an item a block, for the time of one.  A quarter more blocks
  * than multiprocessors still gain: there are short ones among them.
  *
- * Beside decode rows prompts are short, and a block must find place where two
- * of decode's are: half an item and two stages.
+ * Beside decode rows prompts are short: half an item and two stages.
  */
 template<int GROUP>
 static cudaError_t

@@ -28,7 +28,7 @@
 /* Threads that bring K and V. */
 #define HYMT_ATTN_PRODUCERS  128
 
-/* Of one warpgroup two blocks share a multiprocessor, or one and decode's. */
+/* Of one warpgroup two blocks share a multiprocessor. */
 #define hymt_attn_blocks(wgs)  ((wgs) == 1 ? 2 : 1)
 
 

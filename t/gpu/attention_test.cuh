@@ -22,6 +22,14 @@ typedef struct {
 } buffer_t;
 
 
+typedef enum {
+    ROOM_NONE = 0,
+    ROOM_ANY,
+    ROOM_MIXED,
+    ROOMS
+} room_t;
+
+
 typedef struct {
     uint32_t  len;
     uint32_t  row;                      /* of position 0 */
@@ -379,21 +387,23 @@ fixture_upload(fixture_t *f)
 
 
 /*
- * Launches what was added, some blocks more than needed; wide: as on a device
- * with any number of multiprocessors, which chooses the variant for few blocks.
+ * Launches what was added, some blocks more than needed.  What is chosen goes
+ * by the number of multiprocessors, none or any, and by what else is in the
+ * step: there is nothing, but decode is told so.
  */
 static void
-run(fixture_t *f, bool prefill, bool wide)
+run(fixture_t *f, bool prefill, room_t room)
 {
     hymt_cuda_t            d;
     hymt_attention_args_t  args;
 
-    d = dev;
-    d.sms = wide ? UINT32_MAX / 2 : 0;
-    d.cc = plain ? 80 : dev.cc;
-
     fixture_upload(f);
     fixture_args(f, &args, f->n_items + random_u32() % 3);
+
+    d = dev;
+    d.sms = room == ROOM_ANY ? UINT32_MAX / 4 : 0;
+    args.mixed = room == ROOM_MIXED && !prefill;
+    d.cc = plain ? 80 : dev.cc;
 
     if (args.grid > 0) {
         cuda(prefill ? hymt_cuda_attention_prefill(&d, &args, dev.stream)
