@@ -43,15 +43,17 @@ static uint8_t     *pool;
 static size_t       pool_bytes;
 
 
-#define cuda(call)                                                            \
+#define gpu(call)                                                             \
     do {                                                                      \
-        cudaError_t  cuda_e = (call);                                         \
-        if (cuda_e != cudaSuccess) {                                          \
+        cudaError_t  gpu_rc = (call);                                         \
+        if (gpu_rc != cudaSuccess) {                                          \
             fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,     \
-                    cudaGetErrorString(cuda_e));                              \
+                    cudaGetErrorString(gpu_rc));                              \
             exit(1);                                                          \
         }                                                                     \
     } while (0)
+
+#include "cuda_ceiling.cuh"
 
 
 /* bf16 of a small range of exponents, from a hash of the index */
@@ -68,33 +70,6 @@ k_fill(uint32_t *p, size_t n)
         x *= 2246822519u;
         x ^= x >> 13;
         p[i] = (x & 0x807f807fu) | 0x3f003f00u;
-    }
-}
-
-
-__global__ void
-k_read(const uint4 *p, size_t n, uint32_t *out)
-{
-    uint32_t  sum;
-    size_t    i, step;
-
-    sum = 0;
-    step = (size_t) gridDim.x * blockDim.x;
-
-    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i + 3 * step < n;
-         i += 4 * step)
-    {
-        uint4  a, b, c, d;
-
-        a = __ldcs(p + i);
-        b = __ldcs(p + i + step);
-        c = __ldcs(p + i + 2 * step);
-        d = __ldcs(p + i + 3 * step);
-        sum += a.x ^ a.w ^ b.y ^ b.z ^ c.x ^ c.w ^ d.y ^ d.z;
-    }
-
-    if (sum == 0x12345678) {
-        *out = sum;
     }
 }
 
@@ -118,17 +93,17 @@ time_graph(cudaGraphExec_t exec)
     float        ms[REPLAYS];
     cudaEvent_t  from, to;
 
-    cuda(cudaEventCreate(&from));
-    cuda(cudaEventCreate(&to));
+    gpu(cudaEventCreate(&from));
+    gpu(cudaEventCreate(&to));
 
     for (int i = -3; i < REPLAYS; i++) {
-        cuda(cudaEventRecord(from, dev.stream));
-        cuda(cudaGraphLaunch(exec, dev.stream));
-        cuda(cudaEventRecord(to, dev.stream));
-        cuda(cudaEventSynchronize(to));
+        gpu(cudaEventRecord(from, dev.stream));
+        gpu(cudaGraphLaunch(exec, dev.stream));
+        gpu(cudaEventRecord(to, dev.stream));
+        gpu(cudaEventSynchronize(to));
 
         if (i >= 0) {
-            cuda(cudaEventElapsedTime(&ms[i], from, to));
+            gpu(cudaEventElapsedTime(&ms[i], from, to));
         }
     }
 
@@ -143,7 +118,7 @@ time_graph(cudaGraphExec_t exec)
 static void
 begin(void)
 {
-    cuda(cudaStreamBeginCapture(dev.stream, cudaStreamCaptureModeThreadLocal));
+    gpu(cudaStreamBeginCapture(dev.stream, cudaStreamCaptureModeThreadLocal));
 }
 
 
@@ -154,87 +129,15 @@ end(void)
     cudaGraph_t      graph;
     cudaGraphExec_t  exec;
 
-    cuda(cudaStreamEndCapture(dev.stream, &graph));
-    cuda(cudaGraphInstantiate(&exec, graph, 0));
+    gpu(cudaStreamEndCapture(dev.stream, &graph));
+    gpu(cudaGraphInstantiate(&exec, graph, 0));
 
     seconds = time_graph(exec);
 
-    cuda(cudaGraphExecDestroy(exec));
-    cuda(cudaGraphDestroy(graph));
+    gpu(cudaGraphExecDestroy(exec));
+    gpu(cudaGraphDestroy(graph));
 
     return seconds;
-}
-
-
-static void
-measure_read(void)
-{
-    size_t  bytes;
-
-    bytes = 4ull << 30;
-
-    begin();
-    k_read<<<132 * 8, 512, 0, dev.stream>>>((const uint4 *) pool, bytes / 16,
-                                            (uint32_t *) pool);
-    read_rate = bytes / end();
-}
-
-
-static void
-measure_matmul(void)
-{
-    const int                        n = 8192;
-    int                              found;
-    float                            one, zero;
-    void                            *workspace;
-    size_t                           size;
-    cublasLtHandle_t                 lt;
-    cublasLtMatmulDesc_t             desc;
-    cublasOperation_t                op;
-    cublasLtMatrixLayout_t           layout;
-    cublasLtMatmulPreference_t       pref;
-    cublasLtMatmulHeuristicResult_t  result;
-
-    one = 1.0f;
-    zero = 0.0f;
-    size = 64 << 20;
-    op = CUBLAS_OP_T;
-
-    cuda(cudaMalloc(&workspace, size));
-    cublasLtCreate(&lt);
-    cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op,
-                                   sizeof(op));
-    cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, n, n, n);
-    cublasLtMatmulPreferenceCreate(&pref);
-    cublasLtMatmulPreferenceSetAttribute(pref,
-                                    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                    &size, sizeof(size));
-
-    if (cublasLtMatmulAlgoGetHeuristic(lt, desc, layout, layout, layout, layout,
-                                       pref, 1, &result, &found)
-        != CUBLAS_STATUS_SUCCESS || found == 0)
-    {
-        fprintf(stderr, "no matrix product to compare with\n");
-        exit(1);
-    }
-
-    begin();
-
-    for (int i = 0; i < 2; i++) {
-        cublasLtMatmul(lt, desc, &one, pool, layout, pool + 2ull * n * n,
-                       layout, &zero, pool + 4ull * n * n, layout,
-                       pool + 4ull * n * n, layout, &result.algo, workspace,
-                       size, dev.stream);
-    }
-
-    matmul_rate = 2 * 2.0 * n * n * n / end();
-
-    cuda(cudaFree(workspace));
-    cublasLtMatmulPreferenceDestroy(pref);
-    cublasLtMatrixLayoutDestroy(layout);
-    cublasLtMatmulDescDestroy(desc);
-    cublasLtDestroy(lt);
 }
 
 
@@ -273,21 +176,21 @@ buffers_init(buffers_t *b, const model_t *model, uint32_t n_seqs, uint32_t ctx,
     q = (size_t) rows * model->n_heads * HYMT_HEAD_DIM;
 
     memset(b, 0, sizeof(*b));
-    cuda(cudaMalloc(&b->tables, n_pages * 4));
-    cuda(cudaMalloc(&b->items, n_items * sizeof(*items)));
-    cuda(cudaMalloc(&b->n_items, 4));
-    cuda(cudaMalloc((void **) &b->args.q, q * 2));
-    cuda(cudaMalloc(&b->args.o, q * 2));
-    cuda(cudaMalloc(&b->args.partial, (size_t) n_tiles * model->n_heads
-                                      * (HYMT_HEAD_DIM + 2) * 4 + 4));
-    cuda(cudaMalloc(&b->args.counters, rows * model->n_kv * 4));
-    cuda(cudaMemset(b->args.counters, 0, rows * model->n_kv * 4));
-    cuda(cudaMemcpy(b->tables, tables, n_pages * 4, cudaMemcpyHostToDevice));
-    cuda(cudaMemcpy(b->items, items, n_items * sizeof(*items),
-                    cudaMemcpyHostToDevice));
-    cuda(cudaMemcpy(b->n_items, &n_items, 4, cudaMemcpyHostToDevice));
+    gpu(cudaMalloc(&b->tables, n_pages * 4));
+    gpu(cudaMalloc(&b->items, n_items * sizeof(*items)));
+    gpu(cudaMalloc(&b->n_items, 4));
+    gpu(cudaMalloc((void **) &b->args.q, q * 2));
+    gpu(cudaMalloc(&b->args.o, q * 2));
+    gpu(cudaMalloc(&b->args.partial, (size_t) n_tiles * model->n_heads
+                                     * (HYMT_HEAD_DIM + 2) * 4 + 4));
+    gpu(cudaMalloc(&b->args.counters, rows * model->n_kv * 4));
+    gpu(cudaMemset(b->args.counters, 0, rows * model->n_kv * 4));
+    gpu(cudaMemcpy(b->tables, tables, n_pages * 4, cudaMemcpyHostToDevice));
+    gpu(cudaMemcpy(b->items, items, n_items * sizeof(*items),
+                   cudaMemcpyHostToDevice));
+    gpu(cudaMemcpy(b->n_items, &n_items, 4, cudaMemcpyHostToDevice));
     k_fill<<<1024, 256>>>((uint32_t *) b->args.q, q / 2);
-    cuda(cudaDeviceSynchronize());
+    gpu(cudaDeviceSynchronize());
 
     b->args.tables = b->tables;
     b->args.items = b->items;
@@ -331,8 +234,8 @@ time_layers(buffers_t *b, bool prefill, size_t cache_bytes)
                                                          - cache_bytes)
                                                       / 4096 * 4096);
 
-        cuda(prefill ? hymt_cuda_attention_prefill(&dev, &b->args, dev.stream)
-                     : hymt_cuda_attention_decode(&dev, &b->args, dev.stream));
+        gpu(prefill ? hymt_cuda_attention_prefill(&dev, &b->args, dev.stream)
+                    : hymt_cuda_attention_decode(&dev, &b->args, dev.stream));
     }
 
     seconds = end() / n;
@@ -478,21 +381,21 @@ main(int argc, char **argv)
     decode = argc < 2 || strcmp(argv[1], "decode") == 0;
     prefill = argc < 2 || strcmp(argv[1], "prefill") == 0;
 
-    cuda(cudaGetDeviceProperties(&prop, 0));
+    gpu(cudaGetDeviceProperties(&prop, 0));
 
     dev.cc = prop.major * 10 + prop.minor;
     dev.sms = prop.multiProcessorCount;
     dev.smem = prop.sharedMemPerBlockOptin;
     dev.pdl = dev.cc / 10 == 9;
-    cuda(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
+    gpu(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
 
     pool_bytes = 10ull << 30;
-    cuda(cudaMalloc(&pool, pool_bytes));
+    gpu(cudaMalloc(&pool, pool_bytes));
     k_fill<<<4096, 256>>>((uint32_t *) pool, pool_bytes / 4);
-    cuda(cudaDeviceSynchronize());
+    gpu(cudaDeviceSynchronize());
 
-    measure_read();
-    measure_matmul();
+    read_rate = ceiling_read(pool, 4ull << 30, dev.stream);
+    matmul_rate = ceiling_matmul(pool, dev.stream);
 
     printf("%s: reads %.0f GB/s, matrix product %.0f TFLOP/s\n"
            "us a layer; n:us is n tiles a part, 0: one part\n",

@@ -38,6 +38,8 @@
         }                                                                     \
     } while (0)
 
+#include "cuda_ceiling.cuh"
+
 
 typedef struct {
     float     temperature;
@@ -100,37 +102,6 @@ k_fill_logits(hymt_bf16_t *x, size_t n)
         }
 
         x[i] = __float2bfloat16_rn(sum * 3.67f);
-    }
-}
-
-
-static __global__ void
-k_read(const uint4 *x, size_t n, uint32_t *sink)
-{
-    int       j;
-    size_t    i, step;
-    uint4     v[4];
-    uint32_t  sum;
-
-    sum = 0;
-    step = (size_t) gridDim.x * blockDim.x;
-
-    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i + 3 * step < n;
-         i += 4 * step)
-    {
-        #pragma unroll
-        for (j = 0; j < 4; j++) {
-            v[j] = __ldcs(x + i + j * step);
-        }
-
-        #pragma unroll
-        for (j = 0; j < 4; j++) {
-            sum += v[j].x ^ v[j].y ^ v[j].z ^ v[j].w;
-        }
-    }
-
-    if (sum == 0x12345678) {
-        *sink = sum;
     }
 }
 
@@ -368,28 +339,7 @@ report(const char *what, uint32_t rows, node_pt node, uint32_t nodes,
 static void
 bench_bandwidth(void)
 {
-    double       best;
-    float        ms;
-    uint32_t     i;
-    cudaEvent_t  begin, end;
-
-    gpu(cudaEventCreate(&begin));
-    gpu(cudaEventCreate(&end));
-    best = 0;
-
-    for (i = 0; i < 12; i++) {
-        gpu(cudaEventRecord(begin, dev.stream));
-        k_read<<<dev.sms * 8, 256, 0, dev.stream>>>((uint4 *) pool, POOL / 16,
-                                                    state);
-        gpu(cudaGetLastError());
-        gpu(cudaEventRecord(end, dev.stream));
-        gpu(cudaEventSynchronize(end));
-        gpu(cudaEventElapsedTime(&ms, begin, end));
-
-        best = POOL / (ms * 1e-3) > best ? POOL / (ms * 1e-3) : best;
-    }
-
-    bandwidth = best;
+    bandwidth = ceiling_read(pool, POOL, dev.stream);
     printf("read bandwidth %.2f TB/s\n", bandwidth / 1e12);
     printf("an empty node %.2f us\n", time_chain(node_nothing, 200, 0, NULL));
 }

@@ -22,7 +22,6 @@ extern "C" {
 }
 
 #include <algorithm>
-#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +44,9 @@ extern "C" {
             exit(1);                                                          \
         }                                                                     \
     } while (0)
+
+
+#include "cuda_ceiling.cuh"
 
 
 typedef struct {
@@ -98,38 +100,6 @@ thread_ms(void)
 /* ---- the ceilings ---- */
 
 __global__ void
-k_read(const uint4 *p, size_t n, uint4 *out)
-{
-    size_t  i, stride;
-    uint4   v[4], sum;
-
-    stride = (size_t) gridDim.x * blockDim.x;
-    sum = make_uint4(0, 0, 0, 0);
-
-    for (i = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
-         i + 3 * stride < n; i += 4 * stride)
-    {
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            v[j] = __ldcs(&p[i + j * stride]);
-        }
-
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            sum.x ^= v[j].x;
-            sum.y ^= v[j].y;
-            sum.z ^= v[j].z;
-            sum.w ^= v[j].w;
-        }
-    }
-
-    if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x12345678) {
-        *out = sum;
-    }
-}
-
-
-__global__ void
 k_fill(uint32_t *p, size_t n)
 {
     size_t  i;
@@ -144,105 +114,20 @@ k_fill(uint32_t *p, size_t n)
 }
 
 
-static double
-measure_bandwidth(void)
+static void
+measure_ceilings(bench_t *t)
 {
-    int                   i;
-    void                 *p;
-    float                 ms;
-    cudaEvent_t           a, b;
-    std::vector<double>   rates;
+    void  *p;
 
     const size_t  bytes = (size_t) 2 << 30;
 
     gpu(cudaMalloc(&p, bytes));
-    gpu(cudaEventCreate(&a));
-    gpu(cudaEventCreate(&b));
     k_fill<<<1024, 256>>>((uint32_t *) p, bytes / 4);
 
-    for (i = 0; i < 12; i++) {
-        gpu(cudaEventRecord(a));
-        k_read<<<132 * 16, 256>>>((const uint4 *) p, bytes / 16, (uint4 *) p);
-        gpu(cudaEventRecord(b));
-        gpu(cudaEventSynchronize(b));
-        gpu(cudaEventElapsedTime(&ms, a, b));
-        rates.push_back(bytes / (ms * 1e-3));
-    }
+    t->bandwidth = ceiling_read(p, bytes, 0);
+    t->matmul = ceiling_matmul(p, 0);
 
     gpu(cudaFree(p));
-
-    return median(rates);
-}
-
-
-static double
-measure_matmul(void)
-{
-    int                              i, found;
-    void                            *p, *work;
-    float                            ms, one, zero;
-    size_t                           size;
-    cudaEvent_t                      a, b;
-    cublasLtHandle_t                 lt;
-    cublasOperation_t                op;
-    cublasLtMatmulDesc_t             desc;
-    std::vector<double>              rates;
-    cublasLtMatrixLayout_t           layout;
-    cublasLtMatmulPreference_t       pref;
-    cublasLtMatmulHeuristicResult_t  result;
-
-    const size_t  n = 8192;
-
-    one = 1;
-    zero = 0;
-    op = CUBLAS_OP_T;
-    size = 64 << 20;
-
-    gpu(cudaMalloc(&p, 3 * n * n * 2));
-    gpu(cudaMalloc(&work, size));
-    k_fill<<<1024, 256>>>((uint32_t *) p, n * n);
-
-    cublasLtCreate(&lt);
-    cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op,
-                                   sizeof(op));
-    cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, n, n, n);
-    cublasLtMatmulPreferenceCreate(&pref);
-    cublasLtMatmulPreferenceSetAttribute(pref,
-                                      CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                         &size, sizeof(size));
-
-    if (cublasLtMatmulAlgoGetHeuristic(lt, desc, layout, layout, layout, layout,
-                                       pref, 1, &result, &found)
-        != CUBLAS_STATUS_SUCCESS || found == 0)
-    {
-        fprintf(stderr, "cuda_step: cuBLASLt has no algorithm\n");
-        exit(1);
-    }
-
-    gpu(cudaEventCreate(&a));
-    gpu(cudaEventCreate(&b));
-
-    for (i = 0; i < 12; i++) {
-        gpu(cudaEventRecord(a));
-        cublasLtMatmul(lt, desc, &one, p, layout, (char *) p + n * n * 2,
-                       layout, &zero, (char *) p + 2 * n * n * 2, layout,
-                       (char *) p + 2 * n * n * 2, layout, &result.algo, work,
-                       size, 0);
-        gpu(cudaEventRecord(b));
-        gpu(cudaEventSynchronize(b));
-        gpu(cudaEventElapsedTime(&ms, a, b));
-        rates.push_back(2.0 * n * n * n / (ms * 1e-3));
-    }
-
-    cublasLtMatmulPreferenceDestroy(pref);
-    cublasLtMatrixLayoutDestroy(layout);
-    cublasLtMatmulDescDestroy(desc);
-    cublasLtDestroy(lt);
-    gpu(cudaFree(p));
-    gpu(cudaFree(work));
-
-    return median(rates);
 }
 
 
@@ -526,8 +411,7 @@ main(int argc, char **argv)
 
     open_backend(&t, argv[1]);
 
-    t.bandwidth = measure_bandwidth();
-    t.matmul = measure_matmul();
+    measure_ceilings(&t);
     printf("read bandwidth %.2f TB/s, matmul %.0f TFLOP/s\n",
            t.bandwidth / 1e12, t.matmul / 1e12);
 
