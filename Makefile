@@ -196,7 +196,16 @@ GPU_C    := $(patsubst t/gpu/%.c,$(BUILD)/gpu/%,$(wildcard t/gpu/*_test.c))
 GPU_BENCH := $(patsubst bench/%.cu,$(BUILD)/gpu/%,$(wildcard bench/cuda_*.cu)) \
              $(patsubst bench/%.c,$(BUILD)/gpu/%,$(wildcard bench/cuda_*.c))
 
-gpu: cuda $(GPU_CU) $(GPU_C) $(GPU_BENCH)
+# a profiler, where the toolkit has CUPTI's headers
+GPU_PROFILE := $(if $(NVCC),$(if $(wildcard $(CUDA_HOME)/include/cupti.h), \
+                 $(BUILD)/gpu/cuda_profile.so))
+
+gpu: cuda $(GPU_CU) $(GPU_C) $(GPU_BENCH) $(GPU_PROFILE)
+
+$(BUILD)/gpu/cuda_profile.so: tools/cuda-profile.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -shared -pthread \
+	    -isystem $(CUDA_HOME)/include $< -ldl -o $@
 
 $(BUILD)/libhymt_cuda.a: $(CUDA_OBJS)
 	@rm -f $@
