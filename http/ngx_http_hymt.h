@@ -19,8 +19,8 @@
  *   ngx_http_hymt_progress.c what of a text may be sent before its end
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_zone.c     the exchanges and bells of a cycle
- *   ngx_http_hymt_runtime.c  this process's ends of them, the engine hosts in
- *                            worker 0, life and death
+ *   ngx_http_hymt_runtime.c  this process's ends of them, life and death
+ *   ngx_http_hymt_hosts.c    the engine hosts in worker 0
  *   ngx_http_hymt_buffers.c  the memory that requests may take
  *   ngx_http_hymt_watch.c    worker 0: engines that hang, workers that leave
  *   ngx_http_hymt_cache.c    results that were had before
@@ -28,6 +28,7 @@
  *   ngx_http_hymt_worker.c   worker 0: serving or not, starting again
  *   ngx_http_hymt_conf.c     values of directives
  *   ngx_http_hymt_model.c    hymt_model { } blocks and their checks
+ *   ngx_http_hymt_access.c   what the workers' user may read
  *   ngx_http_hymt_glossaries.c  hymt_glossaries, and terms for a unit
  *   ngx_http_hymt_metrics.c  counting, in shared memory
  *   ngx_http_hymt_status.c   hymt_status: JSON, ready, live
@@ -354,6 +355,9 @@ ngx_http_hymt_model_t *ngx_http_hymt_model_get(ngx_conf_t *cf,
     ngx_http_hymt_main_conf_t *hmcf, ngx_str_t *name);
 ngx_int_t ngx_http_hymt_model_check(ngx_http_hymt_model_t *model,
     ngx_cycle_t *cycle);
+
+
+/* ngx_http_hymt_access.c */
 
 ngx_int_t ngx_http_hymt_user(ngx_cycle_t *cycle, ngx_http_hymt_user_t *user);
 

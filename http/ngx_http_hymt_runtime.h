@@ -61,6 +61,19 @@ typedef struct {
 extern ngx_http_hymt_runtime_t  *ngx_http_hymt_runtime;
 
 
+/* ngx_http_hymt_hosts.c */
+
+/* a timer: those of all models that are used */
+void ngx_http_hymt_start_hosts(ngx_event_t *ev);
+
+/* waits for it, unless there is no hope of that */
+void ngx_http_hymt_stop_engine(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+
+void ngx_http_hymt_log_host(ngx_http_hymt_runtime_t *rt,
+    ngx_http_hymt_model_t *model);
+
+
 /* ngx_http_hymt_watch.c */
 
 /* the process is asked to leave: keeps it for those that need it */
