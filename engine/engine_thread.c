@@ -19,7 +19,9 @@
  * products change their kernels and at last graphs end (bench/cuda_mixed), but
  * where many decode no fewer than so many.
  */
-static const uint32_t  hymt_card_sizes[HYMT_SCHED_SIZES] = { 128, 256, 640 };
+static const uint32_t  hymt_card_sizes[HYMT_SCHED_SIZES] = {
+    128, 256, 512, 640
+};
 
 #define HYMT_CARD_MIXED  128
 

@@ -147,7 +147,7 @@ typedef struct hymt_seq_s {
  * one would serve prompts sooner, and everybody who decodes later.  Where none
  * leaves an eighth prompts get budget_mixed.
  */
-#define HYMT_SCHED_SIZES  3
+#define HYMT_SCHED_SIZES  4
 
 
 typedef struct {
