@@ -120,8 +120,7 @@ k_attention_prefill_sm90_bf16(
     __syncthreads();
 
     if (group == WGS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
-                     :: "n"(WGS == 1 ? 24 : 40));
+        hymt_registers_fewer<WGS == 1 ? 24 : 40>();
 
         int32_t             valid;
         uint32_t            k, slot, page, before;
@@ -197,7 +196,7 @@ k_attention_prefill_sm90_bf16(
     uint32_t  p[4][4], pos[2], low, high, n_turns;
     uint64_t  q_desc, k_desc, v_desc;
 
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    hymt_registers_more<232>();
 
     if (!args.mixed) {
         hymt_grid_wait();
@@ -255,7 +254,7 @@ k_attention_prefill_sm90_bf16(
 
     hymt_cp_async_wait<0>();
     hymt_fence_async();
-    hymt_attn_group_sync(group);
+    hymt_group_sync(group);
 
     q += group * 64 * 128;
 
@@ -269,7 +268,7 @@ k_attention_prefill_sm90_bf16(
         k = k_desc + t % STAGES * (HYMT_ATTN_STAGE / 16);
 
         hymt_mbar_wait(full_k + 8 * (t % STAGES), t / STAGES & 1);
-        hymt_attn_wgmma_fence();
+        hymt_wgmma_fence();
 
         hymt_attn_wgmma_scores<0>(s, q_desc, k);
 
@@ -280,7 +279,7 @@ k_attention_prefill_sm90_bf16(
                 k + (kk / 4 * HYMT_ATTN_HALF + kk % 4 * 32) / 16);
         }
 
-        hymt_attn_wgmma_commit();
+        hymt_wgmma_commit();
     };
 
     auto values = [&](uint32_t t) {
@@ -289,7 +288,7 @@ k_attention_prefill_sm90_bf16(
         v = v_desc + t % STAGES * (HYMT_ATTN_STAGE / 16);
 
         hymt_mbar_wait(full_v + 8 * (t % STAGES), t / STAGES & 1);
-        hymt_attn_wgmma_fence();
+        hymt_wgmma_fence();
 
         hymt_attn_wgmma_values<0>(x, p[0], v);
 
@@ -298,7 +297,7 @@ k_attention_prefill_sm90_bf16(
             hymt_attn_wgmma_values<1>(x, p[ks], v + ks * 2048 / 16);
         }
 
-        hymt_attn_wgmma_commit();
+        hymt_wgmma_commit();
     };
 
     auto merge = [&]() {
@@ -330,8 +329,8 @@ k_attention_prefill_sm90_bf16(
     scores(0);
     turn_end(0);
 
-    hymt_attn_wgmma_wait<0>();
-    hymt_attn_wgmma_pin(s);
+    hymt_wgmma_wait<0>();
+    hymt_wgmma_pin(s);
 
     hymt_attn_tile(s, share, m, a, b, 0, HYMT_ATTN_TILE - 1 > low, pos);
     hymt_attn_round(p, s);
@@ -346,14 +345,14 @@ k_attention_prefill_sm90_bf16(
 
         hymt_attn_forward(l, share, a, b);
 
-        hymt_attn_wgmma_wait<1>();
-        hymt_attn_wgmma_pin(s);
+        hymt_wgmma_wait<1>();
+        hymt_wgmma_pin(s);
 
         hymt_attn_tile(s, share, m, a_next, b_next, tile + 1,
                        (tile + 2) * HYMT_ATTN_TILE - 1 > low, pos);
 
-        hymt_attn_wgmma_wait<0>();
-        hymt_attn_wgmma_pin(x);
+        hymt_wgmma_wait<0>();
+        hymt_wgmma_pin(x);
 
         if (lane == 0) {
             hymt_mbar_arrive(empty + 8 * (tile % STAGES));
@@ -377,8 +376,8 @@ k_attention_prefill_sm90_bf16(
     turn_end(tile + 1);
 
     hymt_attn_forward(l, share, a, b);
-    hymt_attn_wgmma_wait<0>();
-    hymt_attn_wgmma_pin(x);
+    hymt_wgmma_wait<0>();
+    hymt_wgmma_pin(x);
     merge();
 
     /* rows that end a tile before those of the other warpgroup */
@@ -390,7 +389,7 @@ k_attention_prefill_sm90_bf16(
 
     /* Q is read no more, by no warp of the group */
 
-    hymt_attn_group_sync(group);
+    hymt_group_sync(group);
 
     hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
                                                  + head * GROUP * HYMT_HEAD_DIM,

@@ -14,6 +14,7 @@
 #define HYMT_CUDA_ATTENTION_WGMMA_CUH
 
 #include "attention_tile.cuh"
+#include "wgmma.cuh"
 
 
 /*
@@ -27,43 +28,6 @@ hymt_attn_wgmma_desc(uint32_t addr)
 {
     return (uint64_t) ((addr & 0x3ffff) >> 4)
            | (uint64_t) (HYMT_ATTN_HALF / 16) << 16 | 64ull << 32 | 1ull << 62;
-}
-
-
-/* Registers as written so far are seen by what follows. */
-__device__ __forceinline__ void
-hymt_attn_wgmma_fence(void)
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-
-__device__ __forceinline__ void
-hymt_attn_wgmma_commit(void)
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-
-/* At most N groups of this warpgroup are still running. */
-template<int N>
-__device__ __forceinline__ void
-hymt_attn_wgmma_wait(void)
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
-}
-
-
-/* Keeps the compiler from using sums before this point. */
-template<int N>
-__device__ __forceinline__ void
-hymt_attn_wgmma_pin(float (&d)[N][4])
-{
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-        asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]),
-                          "+f"(d[j][3]) :: "memory");
-    }
 }
 
 
@@ -155,14 +119,6 @@ __device__ __forceinline__ void
 hymt_attn_turn_pass(uint32_t group)
 {
     asm volatile("bar.arrive %0, 256;" :: "r"(group + 3) : "memory");
-}
-
-
-/* Of the 128 threads of a warpgroup. */
-__device__ __forceinline__ void
-hymt_attn_group_sync(uint32_t group)
-{
-    asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory");
 }
 
 

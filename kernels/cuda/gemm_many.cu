@@ -132,14 +132,6 @@ struct many_copier {
 };
 
 
-/* Of the 128 threads of a warpgroup. */
-static __device__ __forceinline__ void
-group_sync(uint32_t group)
-{
-    asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory");
-}
-
-
 static __device__ __forceinline__ uint32_t
 pair_bits(float a, float b)
 {
@@ -201,7 +193,7 @@ store(const hymt_gemm_many_t &p, const float (&d)[T / 2], uint32_t out,
             hymt_bulk_wait_read<PLACES - 1>();
         }
 
-        group_sync(group);
+        hymt_group_sync(group);
 
         if (p.silu) {
 #pragma unroll
@@ -226,7 +218,7 @@ store(const hymt_gemm_many_t &p, const float (&d)[T / 2], uint32_t out,
         }
 
         hymt_fence_async();
-        group_sync(group);
+        hymt_group_sync(group);
 
         if (stores) {
             const uint32_t  first = token + c * C;

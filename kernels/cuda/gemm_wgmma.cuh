@@ -12,7 +12,7 @@
 #ifndef HYMT_CUDA_GEMM_WGMMA_CUH
 #define HYMT_CUDA_GEMM_WGMMA_CUH
 
-#include <stdint.h>
+#include "wgmma.cuh"
 
 
 /*
@@ -36,42 +36,6 @@ hymt_wgmma_desc(uint32_t lo)
     asm("mov.b64 %0, {%1, %2};" : "=l"(desc) : "r"(lo), "r"(0x40000040));
 
     return desc;
-}
-
-
-/* Registers and shared memory as written so far are seen by what follows. */
-__device__ __forceinline__ void
-hymt_wgmma_fence(void)
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-
-__device__ __forceinline__ void
-hymt_wgmma_commit(void)
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-
-/* At most N groups of this warpgroup are still running. */
-template<int N>
-__device__ __forceinline__ void
-hymt_wgmma_wait(void)
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
-}
-
-
-/* Keeps the compiler from moving uses of the sums over this point. */
-template<int N>
-__device__ __forceinline__ void
-hymt_wgmma_pin(float (&d)[N])
-{
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        asm volatile("" : "+f"(d[i]) :: "memory");
-    }
 }
 
 

@@ -329,26 +329,6 @@ hymt_cluster_meet(void)
 
 #endif
 
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-/* Of all threads of a warpgroup: registers a thread has from here on. */
-template<int N>
-__device__ __forceinline__ void
-hymt_registers_fewer(void)
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N));
-}
-
-
-template<int N>
-__device__ __forceinline__ void
-hymt_registers_more(void)
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N));
-}
-
-#endif
-
 
 /* ---- host ---- */
 
