@@ -57,7 +57,7 @@ test_now() {
         export CUDA_ARCHS=${CUDA_ARCHS:-90a}
     fi
 
-    build all unit-san
+    build all unit-san ${HYMT_LONG:+bench}
     prove_ $(unit_programs build/unit-san) t/*.t
 }
 
