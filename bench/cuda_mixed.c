@@ -4,8 +4,8 @@
  *
  * Through the backend's own table, as the engine does, so a row of this table
  * is a step that NGINX sees: time by the device's clock (step_ns), and from
- * launch() to collect().  What the scheduler may put beside decode rows
- * (HYMT_CARD_MIXED) is read off it.
+ * launch() to collect().  What the scheduler fills steps to (hymt_card_sizes)
+ * is read off it.
  */
 
 #include "backend.h"
@@ -52,11 +52,12 @@ static int mixed_compare(const void *one, const void *two);
 
 static const mixed_case_t  mixed_cases[] = {
     { 1, 80, 0, 0 }, { 1, 80, 1, 60 }, { 8, 80, 0, 0 }, { 8, 80, 1, 60 },
-    { 48, 80, 0, 0 }, { 48, 80, 1, 60 }, { 48, 80, 2, 60 },
+    { 48, 80, 0, 0 }, { 48, 80, 1, 60 }, { 48, 80, 2, 40 },
+    { 48, 80, 2, 60 },
     { 84, 80, 2, 60 }, { 128, 80, 0, 0 }, { 128, 80, 2, 60 },
     { 168, 80, 4, 60 }, { 208, 80, 5, 60 }, { 240, 80, 0, 0 },
-    { 240, 80, 6, 60 }, { 240, 80, 12, 60 },
-    { 240, 300, 0, 0 }, { 240, 300, 1, 200 },
+    { 240, 80, 6, 60 }, { 250, 80, 6, 65 }, { 240, 80, 12, 60 },
+    { 240, 200, 0, 0 }, { 240, 300, 0, 0 }, { 240, 300, 1, 200 },
     { 0, 0, 1, 60 }, { 0, 0, 8, 60 }, { 0, 0, 16, 60 }, { 0, 0, 34, 60 },
     { 0, 0, 4, 512 },
 };

@@ -480,6 +480,7 @@ test_graph(bool mixed)
     uint32_t                n, lens[40], bad, partial, n_new, n_decode, rows;
     uint32_t               *fresh, *d_fresh, *d_n;
     fixture_t               f;
+    hymt_cuda_t             d;
     cudaGraph_t             graph;
     hymt_bf16_t            *q, *cache, *spoilt;
     cudaGraphExec_t         exec;
@@ -568,13 +569,18 @@ test_graph(bool mixed)
     prompt.cache = args.cache = cache;
     prompt.mixed = args.mixed = mixed;
 
+    /* mixed, as where there are more blocks than find place at once */
+
+    d = dev;
+    d.sms = mixed ? 0 : dev.sms;
+
     cuda(cudaStreamBeginCapture(dev.stream, cudaStreamCaptureModeThreadLocal));
 
     for (int i = 0; i < 8; i++) {
         cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
                          q, f.d_q, n_q, cache, f.d_cache, d_fresh, n_new));
-        cuda(hymt_cuda_attention_decode(&dev, &args, dev.stream));
-        cuda(hymt_cuda_attention_prefill(&dev, &prompt, dev.stream));
+        cuda(hymt_cuda_attention_decode(&d, &args, dev.stream));
+        cuda(hymt_cuda_attention_prefill(&d, &prompt, dev.stream));
         cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
                          q, spoilt, n_q < n_cache ? n_q : n_cache, cache,
                          spoilt, d_fresh, n_new));
