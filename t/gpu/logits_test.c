@@ -43,6 +43,7 @@ typedef struct {
 static hymt_error_t  err;
 
 
+__attribute__((noreturn))
 static void
 die(const char *what)
 {
