@@ -23,6 +23,7 @@ typedef struct {
 static hymt_quota_t      quota[N_THREADS];
 static _Atomic uint64_t  held;
 static uint64_t          limit;
+static uint64_t          end_ns;      /* no rounds begin after it */
 
 static pthread_barrier_t  start;
 
@@ -65,6 +66,12 @@ take(void *data)
 
     for (i = 0; i < N_ROUNDS; i++) {
 
+        /* where others want the processors, a turn takes milliseconds */
+
+        if (i % 64 == 1 && hymt_now_ns() >= end_ns) {
+            break;
+        }
+
         while (!hymt_quota_take(quota, N_THREADS, t->own, t->n, limit)) {
             sched_yield();
         }
@@ -93,6 +100,7 @@ test_together(uint64_t max, uint64_t n, const char *name)
     pthread_t  thread[N_THREADS];
 
     limit = max;
+    end_ns = hymt_now_ns() + 3000000000;
     memset(taker, 0, sizeof(taker));
     pthread_barrier_init(&start, NULL, N_THREADS);
 

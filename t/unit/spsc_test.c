@@ -10,6 +10,7 @@
 
 
 #define N_ITEMS  300000
+#define SECONDS  3           /* or fewer items, where others want processors */
 
 
 typedef struct {
@@ -18,8 +19,9 @@ typedef struct {
 } item_t;
 
 
-static item_t       items[N_ITEMS];
-static hymt_spsc_t  ring;
+static item_t            items[N_ITEMS];
+static hymt_spsc_t       ring;
+static _Atomic uint64_t  made;      /* by the producer, once it has ended */
 
 
 static void
@@ -83,11 +85,18 @@ test_alone(void)
 static void *
 produce(void *data)
 {
-    uint64_t  i;
+    uint64_t  i, end;
 
     (void) data;
 
+    end = hymt_now_ns() + SECONDS * 1000000000ull;
+
     for (i = 0; i < N_ITEMS; i++) {
+
+        if (i % 64 == 63 && hymt_now_ns() >= end) {
+            break;
+        }
+
         items[i].number = i;
         items[i].check = ~i;
 
@@ -96,6 +105,8 @@ produce(void *data)
         }
     }
 
+    atomic_store(&made, i);
+
     return NULL;
 }
 
@@ -103,26 +114,34 @@ produce(void *data)
 static void
 test_two_threads(uint32_t size)
 {
-    bool        good;
+    bool        good, ended;
     item_t     *item;
     uint64_t    n;
     pthread_t   thread;
 
     good = true;
     memset(items, 0, sizeof(items));
+    atomic_store(&made, 0);
     hymt_spsc_init(&ring, size, NULL);
     pthread_create(&thread, NULL, produce, NULL);
 
-    for (n = 0; n < N_ITEMS; n++) {
-        while ((item = hymt_spsc_pop(&ring)) == NULL) {
-            sched_yield();
+    for (n = 0; /* void */ ; n++) {
+
+        do {
+            ended = atomic_load(&made) != 0;
+            item = hymt_spsc_pop(&ring);
+        } while (item == NULL && !ended && sched_yield() == 0);
+
+        if (item == NULL) {
+            break;
         }
 
         good = good && item->number == n && item->check == ~n;
     }
 
-    ok(good, "%d items through a ring of %u: all, in order, whole", N_ITEMS,
+    ok(good, "%" PRIu64 " items through a ring of %u: in order, whole", n,
        size);
+    is_int(n, atomic_load(&made), "all");
     ok(hymt_spsc_empty(&ring), "and no more");
 
     pthread_join(thread, NULL);
