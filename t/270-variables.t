@@ -163,6 +163,12 @@ for (1 .. 10) {
 is("$v->{status} $v->{finish}", '504 timeout', 'late: finish');
 is("$v->{src} $v->{tgt}", 'en de', 'late: languages');
 
+# what the late one had is given back a moment after its answer
+
+ok($s->wait_until(10, sub {
+    $s->get('/status')->{json}{models}[0]{queue}{in_flight} == 0
+}), 'late: all is given back');
+
 my $sock = $s->open($s->http_json('/translate?n=gone', $long));
 
 $s->wait_until(5, sub {
