@@ -23,7 +23,7 @@
 #define TEXTS   500
 #define PROMPT  224
 #define CAP     160
-#define MOST    15            /* per cent that may differ */
+#define MOST    12            /* per cent that may differ */
 #define TIE     3.0           /* bf16 ulps */
 
 
