@@ -65,6 +65,9 @@
 /* of a client's string in a message, with its end */
 #define NGX_HTTP_HYMT_SHOWN          41
 
+/* an engine that does nothing for so long, ms, is not ready */
+#define NGX_HTTP_HYMT_STALL          750
+
 /* kinds of body */
 #define NGX_HTTP_HYMT_JSON           0x1
 #define NGX_HTTP_HYMT_FORM           0x2
@@ -481,9 +484,12 @@ ngx_uint_t ngx_http_hymt_ready(ngx_http_hymt_model_t *model);
 ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
     hymt_host_info_t *info);
 
-/* whether it is READY and does nothing about its work: hymt_watchdog */
+/*
+ * Whether it is READY and has done nothing about its work for `patience` beyond
+ * its longest step, hymt_watchdog at most; never where that is 0.
+ */
 ngx_uint_t ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
-    const hymt_host_info_t *info);
+    const hymt_host_info_t *info, ngx_msec_t patience);
 uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
 
 

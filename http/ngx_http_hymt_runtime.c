@@ -302,11 +302,13 @@ ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model, hymt_host_info_t *info)
 
 ngx_uint_t
 ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
-    const hymt_host_info_t *info)
+    const hymt_host_info_t *info, ngx_msec_t patience)
 {
-    return hmcf->watchdog != 0
+    patience = ngx_min(patience, hmcf->watchdog);
+
+    return patience != 0
            && hymt_exchange_stuck(info, hymt_now_ns(),
-                                  (uint64_t) hmcf->watchdog * 1000000);
+                                  (uint64_t) patience * 1000000);
 }
 
 

@@ -417,7 +417,8 @@ ngx_http_hymt_state(ngx_http_hymt_main_conf_t *hmcf,
         return "loading";
 
     case HYMT_HOST_READY:
-        return ngx_http_hymt_stuck(hmcf, info) ? "stuck" : "ready";
+        return ngx_http_hymt_stuck(hmcf, info, NGX_HTTP_HYMT_STALL) ? "stuck"
+                                                                    : "ready";
 
     case HYMT_HOST_FAILED:
         return "failed";

@@ -158,7 +158,7 @@ ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
 
     ngx_http_hymt_fold(model, info);
 
-    stuck = ngx_http_hymt_stuck(rt->conf, info);
+    stuck = ngx_http_hymt_stuck(rt->conf, info, rt->conf->watchdog);
 
     if (!stuck && !rt->stuck[i]) {
         return;

@@ -538,7 +538,7 @@ SKIP: {
 
     if (!$hang) {
         $s->finish();
-        skip "ptrace: $!", 10;
+        skip "ptrace: $!", 12;
     }
 
     # idle is not stuck
@@ -550,9 +550,12 @@ SKIP: {
     my $began = time();
 
     ok($s->wait_until(10, sub { $s->get('/ready')->{status} == 503 }),
-       sprintf 'hang: not ready after %.1f s', time() - $began);
+       'hang: not ready');
+    cmp_ok(time() - $began, '<', 1 * Hymt::Process::slowness(),
+           'hang: within a second, long before the watchdog');
     is(metrics($s)->value('hymt_engine_state', state => 'stuck'), 1,
        'hang: stuck');
+    is(metrics($s)->value('hymt_engine_up'), 0, 'hang: not up');
     like($s->get('/status')->{body}, qr/"state": "stuck"/,
          'hang: in the JSON, too');
     ok($s->wait_log(qr/\[error\].*hymt "demo": the engine is stuck/),
