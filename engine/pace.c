@@ -6,7 +6,7 @@
 
 
 #define HYMT_PACE_FIRST   16     /* prompt rows of the first steps */
-#define HYMT_PACE_MARGIN  0.85   /* of the limit: rows differ in time */
+#define HYMT_PACE_MARGIN  0.70   /* of the limit: rows differ in time */
 
 
 void
