@@ -16,8 +16,9 @@
 
 /*
  * Prompt rows beside decode rows on a card: what steps are filled to, where
- * products change their kernels and at last graphs end (bench/cuda_mixed), but
- * where many decode no fewer than so many.
+ * products change their kernels and at last graphs end (bench/cuda_mixed).
+ * Where so many decode that fewer than HYMT_CARD_MIXED would be left of 512, up
+ * to 640; beside more than that HYMT_CARD_MIXED, beyond the graphs.
  */
 static const uint32_t  hymt_card_sizes[HYMT_SCHED_SIZES] = {
     128, 256, 512, 640

@@ -337,6 +337,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    loaded:1;  /* counted in what is in hand */
     ngx_uint_t                  tokens;    /* of its prompts, about */
     ngx_uint_t                  n_units;   /* by "tokens" */
+    uint64_t                    terms_len; /* of the first of these */
     unsigned                    admitted:1;
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
@@ -486,7 +487,8 @@ ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
 
 /*
  * Whether it is READY and has done nothing about its work for `patience` beyond
- * its longest step, hymt_watchdog at most; never where that is 0.
+ * its longest step, hymt_watchdog at most, and before its first step; never
+ * where that is 0.
  */
 ngx_uint_t ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
     const hymt_host_info_t *info, ngx_msec_t patience);

@@ -83,7 +83,7 @@ struct ngx_http_hymt_model_s {
     ngx_int_t                   context;
     ngx_int_t                   kv_tokens;
     ngx_int_t                   queue;     /* requests in flight */
-    ngx_int_t                   queue_tokens;  /* of their texts; 0: any */
+    ngx_int_t                   queue_tokens;  /* of prompts; 0: any */
     ngx_flag_t                  prefix_cache;
     ngx_flag_t                  coalesce;
     ngx_flag_t                  ignore_eos;

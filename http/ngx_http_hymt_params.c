@@ -507,7 +507,7 @@ ngx_http_hymt_param_bool(ngx_http_hymt_call_t *call, const char *name,
 
     text = json_string_value(v);
 
-    if (text != NULL) {
+    if (text != NULL && strlen(text) == json_string_length(v)) {
 
         if (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0) {
             *value = 1;
@@ -549,7 +549,7 @@ ngx_http_hymt_param_integer(ngx_http_hymt_call_t *call, const char *name,
         errno = 0;
         n = strtoll(text, &end, 10);
 
-        if (end == text || *end != '\0' || errno
+        if (end == text || end != text + json_string_length(v) || errno
             || (*text != '-' && (*text < '0' || *text > '9')))
         {
             return ngx_http_hymt_no_number(call, name, "an integer", v);
@@ -590,7 +590,9 @@ ngx_http_hymt_param_real(ngx_http_hymt_call_t *call, const char *name,
 
     } else if (json_is_string(v) && call->type != NGX_HTTP_HYMT_JSON) {
 
-        if (ngx_http_hymt_decimal(json_string_value(v), &x) != NGX_OK) {
+        if (strlen(json_string_value(v)) != json_string_length(v)
+            || ngx_http_hymt_decimal(json_string_value(v), &x) != NGX_OK)
+        {
             return ngx_http_hymt_no_number(call, name, "a number", v);
         }
 

@@ -306,6 +306,12 @@ ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
 {
     patience = ngx_min(patience, hmcf->watchdog);
 
+    /* how long its steps are is not known before the first one */
+
+    if (info->step_max_ns == 0) {
+        patience = hmcf->watchdog;
+    }
+
     return patience != 0
            && hymt_exchange_stuck(info, hymt_now_ns(),
                                   (uint64_t) patience * 1000000);

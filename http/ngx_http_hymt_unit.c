@@ -15,6 +15,10 @@
 #include "job_parts.h"
 
 
+/* terms times units that are looked at before a request is let in */
+#define NGX_HTTP_HYMT_SEARCHES  10000
+
+
 static void ngx_http_hymt_ask_stops(ngx_http_hymt_call_t *call,
     hymt_job_t *params, char *buf);
 static void ngx_http_hymt_estimate_unit(const hymt_unit_t *unit, void *data);
@@ -61,12 +65,29 @@ ngx_http_hymt_estimate_unit(const hymt_unit_t *unit, void *data)
 {
     ngx_http_hymt_call_t *call = data;
 
-    char      *terms;
-    size_t     bytes;
-    uint32_t   len;
+    char        *terms;
+    size_t       bytes;
+    uint32_t     len;
+    ngx_uint_t   searched;
 
-    terms = ngx_http_hymt_unit_terms(call, unit, &len);
-    free(terms);
+    if (call->tokens > (ngx_uint_t) call->model->queue_tokens) {
+        return;
+    }
+
+    /* looking for them all in every unit would take long; so the mean does */
+
+    searched = NGX_HTTP_HYMT_SEARCHES / ngx_max(call->n_terms, 1);
+    searched = ngx_max(searched, 1);
+
+    if (call->n_units < searched) {
+        terms = ngx_http_hymt_unit_terms(call, unit, &len);
+        free(terms);
+
+        call->terms_len += len;
+
+    } else {
+        len = (uint32_t) (call->terms_len / searched);
+    }
 
     bytes = unit->len + len + call->job.part_len[HYMT_PART_STYLE]
             + (call->job.part[HYMT_PART_CONTEXT] != NULL

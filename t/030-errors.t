@@ -326,11 +326,11 @@ POST /translate
  "POST /translate?to=xx\na", "POST /translate\na",
  (map { "POST /translate?to=de&$_\na" } 'temperature=inf', 'temperature=nan',
   'temperature=0x1', 'top_p=+1', 'top_k=0x1', 'top_k=+1', 'seed=', 'temperature=',
-  'temperature=1e999', 'temperature=1e300')]
+  'temperature=1e999', 'temperature=1e300', 'temperature=0%00x', 'seed=5%00x')]
 --- more_headers eval
-[map { "Content-Type: text/plain" } 1 .. 14]
+[map { "Content-Type: text/plain" } 1 .. 16]
 --- error_code eval
-[(400) x 14]
+[(400) x 16]
 --- response_body_like eval
 ['temperature must be a number', 'top_k must be from 0 to \d+, not -3', 'unsupported_language',
  'give \\\\"\?to=\\\\"',
@@ -343,7 +343,8 @@ POST /translate
  'seed must be an integer, not \\\\"\\\\"',
  'temperature must be a number, not \\\\"\\\\"',
  'temperature must be a number, not \\\\"1e999\\\\"',
- 'temperature: 1e.300 is out of range']
+ 'temperature: 1e.300 is out of range',
+ 'temperature must be a number', 'seed must be an integer']
 
 
 

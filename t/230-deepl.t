@@ -513,6 +513,7 @@ for my $case (@bad) {
     ['target_lang=DE', qr/^Parameter 'text' not specified/],
     ['text=%ff&target_lang=DE', qr/not UTF-8/],
     ['text=a&target_lang=DE&preserve_formatting=2', qr/must be a boolean/],
+    ['text=a&target_lang=DE&preserve_formatting=1%00x', qr/must be a boolean/],
     ['text=a&target_lang=FR&target_lang=XX', qr/^Value for 'target_lang'/],
 );
 

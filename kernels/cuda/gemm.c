@@ -325,6 +325,16 @@ hymt_gemm_own_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 }
 
 
+/* A row's tiles know nothing of what is done with the sums. */
+static bool
+hymt_gemm_row_serves(const hymt_gemm_row_t *row, const hymt_gemm_shape_t *shape)
+{
+    return row->kind != HYMT_GEMM_MANY
+           || (shape->after != HYMT_GEMM_F32
+               && (shape->after != HYMT_GEMM_SILU || row->rows % 64 == 0));
+}
+
+
 static void
 hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
     uint32_t m, hymt_gemm_plan_t *plan)
@@ -348,6 +358,7 @@ hymt_gemm_best_plan(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
             if (row->n == shape->n && row->k == shape->k && row->m >= m
                 && (row->kind == HYMT_GEMM_WGMMA || row->m <= m + m / 2)
+                && hymt_gemm_row_serves(row, shape)
                 && (best == NULL || row->m < best->m))
             {
                 best = row;
