@@ -40,6 +40,12 @@ ngx_http_hymt_call_progress(ngx_http_hymt_job_t *job)
     call = job->call;
     item = job->item;
 
+    /* no engine tells of progress unasked, unless its memory is spoiled */
+
+    if (call->stream_state == NULL) {
+        return;
+    }
+
     /* a reader that is slow gets it all in one event later */
 
     if (call->failure.status != 0 || !ngx_http_hymt_growing(item)
