@@ -12,6 +12,7 @@ use lib 't/lib';
 use Hymt::Http;
 use Hymt::Server;
 use JSON::PP;
+use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -197,14 +198,20 @@ for my $workers (2, 4) {
     # the engines' worker, with 200 requests in flight on the others
 
     my $pid = host();
-    my ($held, @socks);
 
-    # held up as soon as it works, or it might be through with all of them
+    # it waits until all have come, or it might be through with them
 
-    for my $request (@requests) {
-        push @socks, $s->open($request);
-        $held ||= running() >= 4 && $s->signal('STOP', $pid);
-    }
+    $s->signal('STOP', $pid);
+
+    my @socks = map { $s->open($_) } @requests;
+
+    ok($s->wait_until(10, sub {
+        my $j = status();
+
+        return 200 <= sum(map { $_->{queue}{in_flight} // 0 } @{$j->{models}});
+    }), "$name: 200 are in flight");
+
+    $s->signal('CONT', $pid);
 
     ok($s->wait_until(10, sub { running() >= 4 }), "$name: they run");
     $s->signal('KILL', $pid);
