@@ -150,7 +150,7 @@ sub finish {
 {
     my %all;
 
-    ask(\%all, $_, '/two', 200) for 1 .. 2;
+    ask(\%all, $_, '/two', 800) for 1 .. 2;
     ok(wait_queue(2), 'concurrency: two');
 
     my $start = time();

@@ -22,7 +22,7 @@ gpu_faults() {
     # the module finds hymt_cuda.so beside it
 
     prove_ "${GPU_NGINX_TESTS[@]}" || rc=1
-    bench/soak --seconds "${HYMT_GPU_SOAK:-60}" || rc=1
+    perl bench/soak --seconds "${HYMT_GPU_SOAK:-60}" || rc=1
 
     return $rc
 }
