@@ -324,7 +324,7 @@ struct ngx_http_hymt_call_s {
     struct ngx_http_hymt_stream_s  *stream_state;
 
     size_t                      charged;   /* bytes of hymt_buffers */
-    size_t                      coming;    /* of them: see charge_body() */
+    size_t                      coming;    /* of them: see body_waits() */
 
     unsigned                    array:1;   /* texts came as an array */
     unsigned                    detect:1;  /* the source was to be detected */
@@ -435,14 +435,16 @@ ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
 
 /*
- * The same for a body that then has memory for cap bytes.  Those that are still
- * coming, which a client may make as slow as it likes, have at most half of
- * hymt_buffers beside the first kilobytes of each.
+ * Of a body a part has come, and the worker turns to others.  Clients may make
+ * the rest as slow as they like, so such bodies have at most half of
+ * hymt_buffers beside the first kilobytes of each: NGX_OK, or NGX_DECLINED.
+ * Then it has come.
  */
-ngx_int_t ngx_http_hymt_charge_body(ngx_http_hymt_call_t *call, size_t cap);
+ngx_int_t ngx_http_hymt_body_waits(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_body_came(ngx_http_hymt_call_t *call);
 
 ngx_uint_t ngx_http_hymt_buffers_full(void);
+void ngx_http_hymt_fail_buffers(ngx_http_hymt_call_t *call);
 
 
 /* ngx_http_hymt_load.c: what all workers have in hand */
@@ -500,6 +502,7 @@ uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
 ngx_http_hymt_call_t *ngx_http_hymt_call_create(ngx_http_request_t *r);
 ngx_int_t ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data,
     size_t len);
+void ngx_http_hymt_call_drop_body(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_start(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_call_loaded(ngx_http_hymt_call_t *call);

@@ -78,7 +78,10 @@ ngx_http_hymt_answer_failure(ngx_http_hymt_call_t *call,
 
     ngx_http_hymt_call_close(call);
 
-    if (!r->reading_body && call->body_len != 0) {
+    if (r->reading_body) {
+        ngx_http_hymt_call_drop_body(call);
+
+    } else if (call->body_len != 0) {
         ngx_http_hymt_give_back(r, call);
     }
 

@@ -16,6 +16,8 @@
 static void ngx_http_hymt_read_event_handler(ngx_http_request_t *r);
 static void ngx_http_hymt_read_body(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_read_later(ngx_http_request_t *r,
+    ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_take_bufs(ngx_http_request_t *r,
     ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_take_file(ngx_http_hymt_call_t *call,
@@ -84,7 +86,10 @@ ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
 
             /* others first; what has come already gives no second event */
 
-            r->read_event_handler = ngx_http_hymt_read_event_handler;
+            if (ngx_http_hymt_read_later(r, call) != NGX_OK) {
+                return;
+            }
+
             rev = r->connection->read;
 
             ngx_post_event(rev, &ngx_posted_next_events);
@@ -107,12 +112,28 @@ ngx_http_hymt_read_body(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
 
         if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
-            r->read_event_handler = ngx_http_hymt_read_event_handler;
+            (void) ngx_http_hymt_read_later(r, call);
             return;
         }
     }
 
     ngx_http_hymt_body_done(r, call);
+}
+
+
+/* The rest of it: NGX_OK, or NGX_ERROR where there is no room for what came. */
+static ngx_int_t
+ngx_http_hymt_read_later(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
+{
+    if (ngx_http_hymt_body_waits(call) != NGX_OK) {
+        ngx_http_hymt_fail_buffers(call);
+        ngx_http_hymt_answer_failure(call, &call->failure);
+        return NGX_ERROR;
+    }
+
+    r->read_event_handler = ngx_http_hymt_read_event_handler;
+
+    return NGX_OK;
 }
 
 
@@ -155,9 +176,7 @@ ngx_http_hymt_take_bufs(ngx_http_request_t *r, ngx_http_hymt_call_t *call)
         }
 
         if (rc == NGX_DECLINED) {
-            ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "buffers_full",
-                               "the buffers of this worker are full");
+            ngx_http_hymt_fail_buffers(call);
             return NGX_ERROR;
         }
 

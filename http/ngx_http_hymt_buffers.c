@@ -53,19 +53,17 @@ ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
 
 
 ngx_int_t
-ngx_http_hymt_charge_body(ngx_http_hymt_call_t *call, size_t cap)
+ngx_http_hymt_body_waits(ngx_http_hymt_call_t *call)
 {
     size_t                    coming, all;
     ngx_http_hymt_runtime_t  *rt;
 
     rt = ngx_http_hymt_runtime;
 
-    coming = cap - ngx_min(cap, NGX_HTTP_HYMT_INLINE);
+    coming = call->body_cap - ngx_min(call->body_cap, NGX_HTTP_HYMT_INLINE);
     all = rt->coming - call->coming + coming;
 
-    if (all > rt->conf->buffers / 2
-        || ngx_http_hymt_charge(call, cap - call->body_cap) != NGX_OK)
-    {
+    if (all > rt->conf->buffers / 2) {
         return NGX_DECLINED;
     }
 
@@ -107,4 +105,12 @@ ngx_http_hymt_buffers_full(void)
     rt = ngx_http_hymt_runtime;
 
     return rt->charged >= rt->conf->buffers;
+}
+
+
+void
+ngx_http_hymt_fail_buffers(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
+                       "the buffers of this worker are full");
 }

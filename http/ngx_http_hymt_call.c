@@ -114,7 +114,7 @@ ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
         cap = ngx_max(2 * call->body_cap, call->body_len + len);
         cap = ngx_max(cap, 1024);
 
-        if (ngx_http_hymt_charge_body(call, cap) != NGX_OK) {
+        if (ngx_http_hymt_charge(call, cap - call->body_cap) != NGX_OK) {
             return NGX_DECLINED;
         }
 
@@ -133,6 +133,20 @@ ngx_http_hymt_call_append(ngx_http_hymt_call_t *call, u_char *data, size_t len)
     ngx_http_hymt_turn_take(len);
 
     return NGX_OK;
+}
+
+
+/* The connection may linger for the rest of it: nobody wants what has come. */
+void
+ngx_http_hymt_call_drop_body(ngx_http_hymt_call_t *call)
+{
+    free(call->body);
+
+    call->body = NULL;
+    call->body_len = 0;
+    call->body_cap = 0;
+
+    ngx_http_hymt_discharge(call);
 }
 
 
@@ -315,8 +329,7 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
     }
 
     if (ngx_http_hymt_charge(call, need) != NGX_OK) {
-        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
-                           "the buffers of this worker are full");
+        ngx_http_hymt_fail_buffers(call);
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
     }

@@ -627,8 +627,7 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
     }
 
     if (ngx_http_hymt_buffers_full()) {
-        ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "buffers_full",
-                           "the buffers of this worker are full");
+        ngx_http_hymt_fail_buffers(call);
         return NGX_ERROR;
     }
 

@@ -173,7 +173,7 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     my $raw = $s->http_json('/translate', $body);
     my @slow = map { $s->open(substr($raw, 0, $_)) } (100_000) x 20,
                                                      (60_000) x 6;
-    my %refused;
+    my (%refused, @more);
 
     # five of 100 KB, at most, fit into the half that is for them
 
@@ -192,6 +192,28 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     cmp_ok($used->(), '<=', 512 * 1024 + 26 * 8192, 'slow: a part is left');
     is($s->json('/translate', $one)->{status}, 200,
        'slow: others are served');
+
+    # what is left of the half is taken, until there is no room for 12 KB more;
+    # they are as large as one that comes as a whole: in one segment
+
+    my $whole = $s->http_json('/translate', '{"tgt_lang": "de", "text":'
+                              . ' "Open the file."' . ' ' x 20_000 . '}');
+    my $full = '';
+
+    while (@more < 40 && !$full) {
+        my $before = $used->();
+
+        push @more, $s->open(substr($whole, 0, -1));
+
+        $s->wait_until(5, sub {
+            sysread($more[-1], $full, 4096);
+            return $full || $used->() > $before + 12 * 1024;
+        });
+    }
+
+    like($full, qr/ 503 /, 'slow: the half is full');
+    is($s->send($whole)->{status}, 200,
+       'slow: a body that is there at once takes nothing of it');
 
     # one that goes on before its time
 
