@@ -342,6 +342,7 @@ struct ngx_http_hymt_call_s {
     unsigned                    loading:1; /* timer is the loading wait */
     unsigned                    lined:1;   /* in the line for slots */
     unsigned                    waits:1;   /* there, for another's suspect */
+    unsigned                    woken:1;   /* to run, for a slot that is free */
     unsigned                    ended:1;   /* of no interest to the engine */
     unsigned                    answered:1;
     unsigned                    counted:1;
@@ -474,7 +475,7 @@ void ngx_http_hymt_enlist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_delist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_line_up(ngx_http_hymt_call_t *call);
 
-/* wakes the next one in line: the caller leaves a slot that it was woken for */
+/* wakes the next one in line: the caller may leave the slot it was woken for */
 void ngx_http_hymt_pass_on(void);
 
 /* ngx_http_hymt_load_take() for this worker */

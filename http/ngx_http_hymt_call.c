@@ -579,6 +579,7 @@ ngx_http_hymt_call_timeout(ngx_event_t *ev)
 static void
 ngx_http_hymt_call_run_event(ngx_event_t *ev)
 {
+    ngx_uint_t             woken;
     ngx_connection_t      *c;
     ngx_http_hymt_call_t  *call;
 
@@ -596,7 +597,16 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
 
     ngx_http_set_log_request(c->log, call->r);
 
+    woken = call->woken;
+    call->woken = 0;
+
     ngx_http_hymt_call_run(call);
+
+    /* its result may have been in the cache, its client have gone */
+
+    if (woken) {
+        ngx_http_hymt_pass_on();
+    }
 
     ngx_http_run_posted_requests(c);
 }
@@ -626,6 +636,10 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 
     if (call->run.posted) {
         ngx_delete_posted_event(&call->run);
+    }
+
+    if (call->woken) {
+        call->woken = 0;
         ngx_http_hymt_pass_on();
     }
 }

@@ -728,6 +728,7 @@ ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
         ngx_queue_remove(q);
         call->lined = 0;
         call->waits = 0;
+        call->woken = 1;
 
         ngx_post_event(&call->run, &ngx_posted_events);
         n--;

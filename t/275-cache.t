@@ -476,6 +476,58 @@ for my $case (
     rename $s->dir() . '/away', $s->dir() . '/model';
 }
 
+# those who wait in line for the model to load: what one of them finds in the
+# cache leaves its place in the engine to the next
+
+{
+    my $line = Hymt::Server->new(timeout => 20, conf => <<'END');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_cache zone=t:1m;
+    hymt_timeout 10s;
+    hymt_model demo { path %%MODEL%%; threads 1; queue 1; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+    my $look = sub { $line->get('/status')->{json} };
+    my $host;
+
+    # worker 0 is stopped before its engine has loaded
+
+    for my $try (1 .. 20) {
+        $line->start();
+        $host = $look->()->{engine_worker}{pid};
+        $line->signal('STOP', $host);
+
+        last if $look->()->{models}[0]{state} eq 'loading';
+
+        $line->signal('CONT', $host);
+        $line->stop();
+    }
+
+    my @socks = map {
+        $line->open($line->http_json('/translate', { %USE,
+                                                     text => 'Open the file.' }))
+    } 1 .. 6;
+
+    ok($line->wait_until(10, sub { $look->()->{counters}{texts} == 6 }),
+       'in line: six wait for the model');
+    $line->signal('CONT', $host);
+
+    is(join(' ', map { $line->read_response($_)->{status} } @socks),
+       join(' ', (200) x 6), 'in line: all are answered');
+
+    $line->finish();
+}
+
 # other files at the same place are another model
 
 {
