@@ -103,8 +103,9 @@ typedef struct {
     /*
      * Checks the parameters, allocates everything (weights, KV pool,
      * activations), reads the weights.  HYMT_ABORTED where *stop was raised;
-     * HYMT_ERROR leaves nothing behind.  The model must stay open until
-     * create() returns.
+     * HYMT_AGAIN: too little memory is free now, and the error has the sum;
+     * HYMT_ERROR and HYMT_AGAIN leave nothing behind.  The model must stay open
+     * until create() returns.
      */
     hymt_status_t (*create)(const hymt_backend_params_t *params,
         const hymt_model_t *model, hymt_backend_t **b, hymt_error_t *err);

@@ -181,6 +181,13 @@ hymt_engine_stats(const hymt_engine_t *engine)
 }
 
 
+bool
+hymt_engine_waits(const hymt_engine_t *engine)
+{
+    return atomic_load_explicit(&engine->waits, memory_order_acquire) != 0;
+}
+
+
 const char *
 hymt_engine_reason(const hymt_engine_t *engine)
 {
@@ -193,7 +200,8 @@ hymt_engine_reason(const hymt_engine_t *engine)
         return engine->failed.text;
 
     case HYMT_ENGINE_LOADING:
-        return "the model is loading";
+        return hymt_engine_waits(engine) ? engine->shortage.text
+                                         : "the model is loading";
 
     default:
         return "stopped";

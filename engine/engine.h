@@ -48,6 +48,13 @@ typedef struct {
                                  output, and the host looks for no loops */
 
     /*
+     * While it is not 0, others are about to leave their memory to this engine:
+     * where it finds too little it does not fail but tries again.  NULL: nobody
+     * is.
+     */
+    const _Atomic uint32_t  *patience;
+
+    /*
      * Rung (eventfd written) when poll() has news or the state has changed,
      * if armed: see hymt_engine_arm().  -1: nobody sleeps.
      */
@@ -101,6 +108,9 @@ hymt_status_t hymt_engine_start(const hymt_engine_params_t *params,
 void hymt_engine_stop(hymt_engine_t *engine);
 
 const hymt_engine_stats_t *hymt_engine_stats(const hymt_engine_t *engine);
+
+/* True: LOADING, and waiting for memory; hymt_engine_reason() says how much. */
+bool hymt_engine_waits(const hymt_engine_t *engine);
 
 /* Why it is FAILED, or what it runs on once READY; owner thread. */
 const char *hymt_engine_reason(const hymt_engine_t *engine);

@@ -55,6 +55,10 @@ struct hymt_engine_s {
     char                        ready[HYMT_ERROR_TEXT];
     hymt_error_t                failed;
 
+    /* the same of `waits`, which says that there is too little memory */
+    hymt_error_t                shortage;
+    _Atomic uint32_t            waits;
+
     hymt_engine_stats_t         stats;
 
     /* between the threads */

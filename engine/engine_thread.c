@@ -8,6 +8,7 @@
 #include "sizing.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,9 @@ static const uint32_t  hymt_card_sizes[HYMT_SCHED_SIZES] = {
 /* a step is planned again so often where the backend gave it up on its own */
 #define HYMT_MAX_ABORTS  8
 
+/* between two looks whether there is enough memory */
+#define HYMT_MEMORY_MS   500
+
 
 static hymt_status_t hymt_engine_load(hymt_engine_t *engine,
     hymt_error_t *err);
@@ -40,6 +44,7 @@ static hymt_status_t hymt_engine_choose(hymt_engine_t *engine,
 static hymt_status_t hymt_engine_try(hymt_engine_t *engine,
     const hymt_backend_ops_t *ops, const hymt_model_t *model,
     hymt_error_t *err);
+static void hymt_engine_wait(hymt_engine_t *engine, const hymt_error_t *err);
 static hymt_status_t hymt_engine_prepare(hymt_engine_t *engine,
     const hymt_model_t *model, hymt_error_t *err);
 static hymt_status_t hymt_engine_schedule(hymt_engine_t *engine,
@@ -115,7 +120,14 @@ hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
         return HYMT_ERROR;
     }
 
-    rc = hymt_engine_choose(engine, model, err);
+    while ((rc = hymt_engine_choose(engine, model, err)) == HYMT_AGAIN) {
+        hymt_engine_wait(engine, err);
+
+        if (hymt_engine_stopping(engine)) {
+            rc = HYMT_ABORTED;
+            break;
+        }
+    }
 
     hymt_model_close(model);
 
@@ -166,6 +178,7 @@ static hymt_status_t
 hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
     const hymt_model_t *model, hymt_error_t *err)
 {
+    bool           patient;
     hymt_status_t  rc;
 
     if (ops == NULL) {
@@ -174,6 +187,11 @@ hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
 
     engine->ops = ops;
 
+    /* looked at before: who is gone by then has left its memory */
+
+    patient = engine->params.patience != NULL
+              && atomic_load(engine->params.patience) != 0;
+
     rc = hymt_engine_prepare(engine, model, err);
 
     if (rc != HYMT_OK && engine->backend != NULL) {
@@ -181,7 +199,31 @@ hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
         engine->backend = NULL;
     }
 
-    return rc;
+    return (rc == HYMT_AGAIN && !patient) ? HYMT_ERROR : rc;
+}
+
+
+/* Until memory is looked at once more, or stop. */
+static void
+hymt_engine_wait(hymt_engine_t *engine, const hymt_error_t *err)
+{
+    struct pollfd  p;
+
+    if (!hymt_engine_waits(engine)) {
+        engine->shortage = *err;
+        atomic_store_explicit(&engine->waits, 1, memory_order_release);
+    }
+
+    p.fd = engine->wake_fd;
+    p.events = POLLIN;
+
+    atomic_exchange(&engine->asleep, 1);
+
+    if (!hymt_engine_stopping(engine)) {
+        (void) poll(&p, 1, HYMT_MEMORY_MS);
+    }
+
+    atomic_exchange(&engine->asleep, 0);
 }
 
 

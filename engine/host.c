@@ -290,7 +290,17 @@ hymt_host_watch(hymt_host_t *host)
     state = atomic_load_explicit(&hymt_engine_stats(host->engine)->state,
                                  memory_order_acquire);
 
-    if (state == HYMT_ENGINE_READY && host->state == HYMT_HOST_LOADING) {
+    if (state == HYMT_ENGINE_LOADING && !host->waits
+        && hymt_engine_waits(host->engine))
+    {
+        host->waits = true;
+        hymt_host_reason(host, hymt_engine_reason(host->engine));
+
+        hymt_host_say(host, HYMT_LOG_NOTICE, "waits for the memory of the"
+                      " engine before it: %s", host->reason);
+
+    } else if (state == HYMT_ENGINE_READY && host->state == HYMT_HOST_LOADING)
+    {
         hymt_host_ready(host);
 
     } else if ((state == HYMT_ENGINE_FAILED || state == HYMT_ENGINE_STOPPED)

@@ -98,6 +98,7 @@ struct hymt_host_s {
 
     uint32_t              state;           /* hymt_host_state_t */
     char                  reason[HYMT_REASON_MAX];
+    bool                  waits;           /* for memory: it has been said */
     uint64_t              t_start;
     uint64_t              load_ns;
     uint64_t              work_ns;         /* there are jobs since; 0: none */

@@ -66,6 +66,7 @@ ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     params.engine.prefix_cache = model->prefix_cache;
     params.engine.coalesce = model->coalesce;
     params.engine.ignore_eos = model->ignore_eos;
+    params.engine.patience = &rt->patience;
 
     params.family = model->params.family;
     params.override = model->prompt.len ? (char *) model->prompt.data : NULL;

@@ -6,7 +6,7 @@
 
 /*
  * What is counted, in shared memory.  All of it only grows, but for `buffers`,
- * which each worker keeps right for itself.
+ * which each worker keeps right for itself, and `engines`.
  *
  * The zone goes on over a reload, of the same binary: with another one its tag
  * differs, NGINX makes a new zone, and all begins at zero.
@@ -32,6 +32,9 @@
    for new ones */
 #define NGX_HTTP_HYMT_MAX_STATS      32
 #define NGX_HTTP_HYMT_STATS_NAME     64
+
+/* configurations, one after the other, whose engines may live at a time */
+#define NGX_HTTP_HYMT_GENERATIONS    16
 
 
 /* Why a request got 429 or 503. */
@@ -127,6 +130,9 @@ typedef struct {
     ngx_atomic_t                loop_max;      /* us */
 
     ngx_atomic_t                buffers[HYMT_MAX_LANES];   /* bytes */
+
+    /* pids of the workers that have them, of all configurations; 0: none */
+    ngx_atomic_t                engines[NGX_HTTP_HYMT_GENERATIONS];
 
     /* texts by languages; the last source: not known */
     ngx_atomic_t                pairs[HYMT_N_LANGS + 1][HYMT_N_LANGS];

@@ -126,6 +126,8 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     wait = 0;
 
     if (rt->lane == 0) {
+        ngx_http_hymt_sign_in(rt);
+
         wait = ngx_http_hymt_backoff(hmcf->roster, cycle->log);
 
         if (hmcf->dedicated) {
@@ -250,6 +252,10 @@ ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
 
             ngx_http_hymt_fold(models[i], &rt->seen[i]);
         }
+    }
+
+    if (rt->lane == 0) {
+        ngx_http_hymt_sign_out(rt);
     }
 
     rt->conf->counters->buffers[rt->lane] = 0;

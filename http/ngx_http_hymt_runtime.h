@@ -17,6 +17,8 @@
 
 #include "ngx_http_hymt.h"
 
+#include <stdatomic.h>
+
 
 /* worker 0 looks at its engines so often, ms */
 #define NGX_HTTP_HYMT_WATCH  500
@@ -50,6 +52,11 @@ typedef struct {
     ngx_uint_t                       stuck[NGX_HTTP_HYMT_MAX_MODELS];
     unsigned                         abandoned:1;  /* some of them */
 
+    /* looks that saw no engine of a former configuration; while there is one,
+       or was just now, those of this one wait for its memory */
+    ngx_uint_t                       alone;
+    _Atomic uint32_t                 patience;
+
     /* time between two returns to the kernel */
     ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
                                          ngx_msec_t timer, ngx_uint_t flags);
@@ -82,6 +89,10 @@ void ngx_http_hymt_leaving(ngx_http_hymt_runtime_t *rt);
 /* timers */
 void ngx_http_hymt_hold(ngx_event_t *ev);
 void ngx_http_hymt_watch(ngx_event_t *ev);
+
+/* engines of this process come and go, for later configurations to see */
+void ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt);
+void ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt);
 
 /* whether an engine is stuck for longer than the watchdog allows */
 ngx_uint_t ngx_http_hymt_hopeless(ngx_http_hymt_runtime_t *rt, ngx_uint_t i);

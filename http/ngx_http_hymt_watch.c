@@ -15,11 +15,16 @@
 
 #define NGX_HTTP_HYMT_HOLD  50    /* ms between looks at the others */
 
+/* looks until the memory of a process that has ended is free */
+#define NGX_HTTP_HYMT_ALONE  3
+
 
 static ngx_uint_t ngx_http_hymt_others(ngx_http_hymt_runtime_t *rt);
 static void ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt);
 static ngx_uint_t ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt,
     ngx_uint_t lane);
+static void ngx_http_hymt_look_back(ngx_http_hymt_runtime_t *rt);
+static ngx_uint_t ngx_http_hymt_alive(ngx_atomic_uint_t pid);
 static void ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_give_up(ngx_http_hymt_runtime_t *rt,
@@ -110,13 +115,78 @@ ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt)
 static ngx_uint_t
 ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt, ngx_uint_t lane)
 {
-    ngx_pid_t  pid;
+    return ngx_http_hymt_alive(rt->conf->roster->pid[lane]);
+}
 
-    pid = (ngx_pid_t) rt->conf->roster->pid[lane];
 
-    /* one that was killed has not signed out */
+/* One that was killed has not signed out; a reload may change the user. */
+static ngx_uint_t
+ngx_http_hymt_alive(ngx_atomic_uint_t pid)
+{
+    return pid != 0
+           && (kill((ngx_pid_t) pid, 0) == 0 || ngx_errno == NGX_EPERM);
+}
 
-    return pid != 0 && kill(pid, 0) == 0;
+
+void
+ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_uint_t          i;
+    ngx_atomic_t       *engines;
+    ngx_atomic_uint_t   pid;
+
+    rt->alone = NGX_HTTP_HYMT_ALONE;
+    ngx_http_hymt_look_back(rt);
+
+    engines = rt->conf->counters->engines;
+
+    for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
+        pid = engines[i];
+
+        if (!ngx_http_hymt_alive(pid)
+            && ngx_atomic_cmp_set(&engines[i], pid, ngx_pid))
+        {
+            return;
+        }
+    }
+}
+
+
+void
+ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_uint_t     i;
+    ngx_atomic_t  *engines;
+
+    engines = rt->conf->counters->engines;
+
+    for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
+        (void) ngx_atomic_cmp_set(&engines[i], ngx_pid, 0);
+    }
+}
+
+
+/*
+ * Engines of a former configuration leave when their requests are done: one of
+ * this one that finds too little memory waits for that.
+ */
+static void
+ngx_http_hymt_look_back(ngx_http_hymt_runtime_t *rt)
+{
+    ngx_uint_t          i;
+    ngx_atomic_uint_t   pid;
+
+    rt->alone++;
+
+    for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
+        pid = rt->conf->counters->engines[i];
+
+        if (pid != (ngx_atomic_uint_t) ngx_pid && ngx_http_hymt_alive(pid)) {
+            rt->alone = 0;
+        }
+    }
+
+    atomic_store(&rt->patience, rt->alone < NGX_HTTP_HYMT_ALONE);
 }
 
 
@@ -131,6 +201,8 @@ ngx_http_hymt_watch(ngx_event_t *ev)
     c = ev->data;
     rt = c->data;
     models = rt->conf->models.elts;
+
+    ngx_http_hymt_look_back(rt);
 
     for (i = 0; i < rt->conf->models.nelts; i++) {
         if (rt->hosts[i] != NULL) {

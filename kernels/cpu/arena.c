@@ -52,8 +52,9 @@ hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
              0);
     if (p == MAP_FAILED) {
         a->size = 0;
-        return hymt_fail(err, "%s: can't get %" PRIu64 " bytes of memory: %s",
+        (void) hymt_fail(err, "%s: can't get %" PRIu64 " bytes of memory: %s",
                          what, a->used, strerror(errno));
+        return HYMT_AGAIN;
     }
 
     /* a hint: reading weights is half again as fast with 2 MiB pages */

@@ -33,7 +33,7 @@ void *hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size);
  * Maps what was counted, zeroed, and starts again from the beginning; `what`
  * names it in errors.  `huge` asks for huge pages: for what is filled at once
  * and read from end to end, not for what is touched bit by bit, a whole page
- * cleared at each touch.
+ * cleared at each touch.  HYMT_AGAIN: the system has no memory for it now.
  */
 hymt_status_t hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
     hymt_error_t *err);

@@ -118,11 +118,18 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
     hymt_cpu_layout(b);
     hymt_cpu_layout_kv(b);
 
-    if (hymt_cpu_fits(b, model, err) != HYMT_OK
-        || hymt_arena_map(&b->arena, "activations", false, err) != HYMT_OK
-        || hymt_arena_map(&b->kv_arena, "KV cache", false, err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cpu_fits(b, model, err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_arena_map(&b->arena, "activations", false, err);
+    }
+
+    if (rc == HYMT_OK) {
+        rc = hymt_arena_map(&b->kv_arena, "KV cache", false, err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     hymt_cpu_layout(b);
@@ -153,23 +160,26 @@ static hymt_status_t
 hymt_cpu_fits(const hymt_backend_t *b, const hymt_model_t *model,
     hymt_error_t *err)
 {
+    bool      overflow;
     uint64_t  weights, sum, available;
 
     weights = hymt_weights_bytes(model);
     available = hymt_memory_available();
 
-    if (b->arena.overflow || b->kv_arena.overflow
-        || hymt_add_overflow(weights, b->arena.used, &sum)
-        || hymt_add_overflow(sum, b->kv_arena.used, &sum)
-        || sum > available)
-    {
-        return hymt_fail(err, "not enough memory: %" PRIu64 " MB for weights, %"
+    overflow = b->arena.overflow || b->kv_arena.overflow
+               || hymt_add_overflow(weights, b->arena.used, &sum)
+               || hymt_add_overflow(sum, b->kv_arena.used, &sum);
+
+    if (overflow || sum > available) {
+        (void) hymt_fail(err, "not enough memory: %" PRIu64 " MB for weights, %"
                          PRIu64 " MB for the KV cache of %u blocks and %" PRIu64
                          " MB for activations are needed, %" PRIu64 " MB are"
                          " available: a smaller max_batch or KV cache needs"
                          " less", weights / 1000000,
                          b->kv_arena.used / 1000000, b->params.n_blocks,
                          b->arena.used / 1000000, available / 1000000);
+
+        return overflow ? HYMT_ERROR : HYMT_AGAIN;
     }
 
     return HYMT_OK;

@@ -38,6 +38,76 @@ test_load_fails(void)
 }
 
 
+/* Others have the memory, and are about to leave it, or not. */
+static void
+test_memory(void)
+{
+    uint64_t               began;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    _Atomic uint32_t       patience;
+    hymt_engine_params_t   p;
+
+    p = params(1);
+    fake.short_of_memory = 1;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_FAILED, "too little memory");
+    has_str(hymt_engine_reason(engine), "not enough memory", "says why");
+    hymt_engine_stop(engine);
+
+    atomic_init(&patience, 1);
+
+    p = params(1);
+    p.patience = &patience;
+    fake.short_of_memory = 1;
+    engine = start(&p);
+    is_int(state(engine), HYMT_ENGINE_READY, "it waits for others to leave");
+    hymt_engine_stop(engine);
+
+    p = params(2);
+    p.patience = &patience;
+    fake.short_of_memory = UINT32_MAX;
+
+    if (hymt_engine_start(&p, &engine, &err) != HYMT_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+
+    while (!hymt_engine_waits(engine)) {
+        fake_sleep(MS);
+    }
+
+    is_int(state(engine), HYMT_ENGINE_LOADING, "while they don't, it loads");
+    has_str(hymt_engine_reason(engine), "not enough memory", "and says why");
+
+    atomic_store(&patience, 0);
+
+    while (state(engine) == HYMT_ENGINE_LOADING && wait_news(engine)) {
+        /* void */
+    }
+
+    is_int(state(engine), HYMT_ENGINE_FAILED, "when they have left it fails");
+    hymt_engine_stop(engine);
+
+    atomic_store(&patience, 1);
+
+    if (hymt_engine_start(&p, &engine, &err) != HYMT_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+
+    while (!hymt_engine_waits(engine)) {
+        fake_sleep(MS);
+    }
+
+    began = hymt_now_ns();
+    hymt_engine_stop(engine);
+    ok(hymt_now_ns() - began < 400 * MS, "stop ends the wait");
+
+    is_int(fake.backends, 0, "no backend is left");
+}
+
+
 static void
 test_selftest(uint32_t depth)
 {
@@ -188,6 +258,7 @@ main(void)
     set_up();
 
     test_load_fails();
+    test_memory();
     test_selftest(1);
     test_selftest(2);
     test_failure(1, true);

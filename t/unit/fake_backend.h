@@ -32,6 +32,7 @@ typedef struct {
     uint32_t  vocab;            /* where create() gets no model */
     uint32_t  create_ms;        /* time loading takes, in slices of 1 ms */
     bool      create_fails;
+    uint32_t  short_of_memory;  /* so many create() find too little */
     uint64_t  launch_fails_at;  /* step number, from 1; 0: never */
     uint64_t  collect_fails_at;
     bool      nan_logits;
@@ -216,6 +217,12 @@ fake_create(uint32_t depth, const hymt_backend_params_t *params,
 
     if (fake.create_fails) {
         return hymt_fail(err, "fake: told to fail");
+    }
+
+    if (fake.short_of_memory > 0) {
+        fake.short_of_memory--;
+        (void) hymt_fail(err, "fake: not enough memory");
+        return HYMT_AGAIN;
     }
 
     b = calloc(1, sizeof(hymt_backend_t));

@@ -1,0 +1,135 @@
+# A reload where both generations don't fit into memory: the new engine waits for
+# that of the old one, with its requests; when the old one has left and there is
+# still too little, it fails and says so.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Hymt::Http;
+use Hymt::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+plan skip_all => 'limits of address space are not for sanitizers and cards'
+    if $ENV{HYMT_TEST_ASAN} || $ENV{TEST_NGINX_USE_VALGRIND}
+       || $ENV{HYMT_TEST_BACKEND};
+
+plan skip_all => 'there is no prlimit' if system('prlimit > /dev/null 2>&1');
+
+# 512 MB of KV, of which little is touched
+
+my $s = Hymt::Server->new(timeout => 60, log_level => 'notice',
+                          conf => <<'END');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 64; }
+http {
+    %%GLOBALS_HTTP%%
+    client_body_timeout 60s;
+    hymt_model demo { path %%MODEL%%; threads 1; max_batch 4;
+                      kv_tokens 65536; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        location = /now { hymt_translate demo; hymt_loading_wait 0; }
+        location = /status { hymt_status; }
+        location = /ready { hymt_status ready; }
+    }
+}
+END
+
+my $one = $s->http_json('/translate', { text => 'Open the file.',
+                                        tgt_lang => 'de' });
+
+sub model { return $s->get('/status')->{json}{models}[0] }
+sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
+
+# Bytes of address space that a process may have from now on, or 'unlimited'.
+sub limit {
+    my ($pid, $bytes) = @_;
+
+    return system('prlimit', '--pid', $pid, "--as=$bytes:") == 0;
+}
+
+# Reloads, the new engine short of 300 MB, while a client's body keeps the old
+# workers; that client's connection, and what it has not sent.
+sub reload {
+    my $old = host();
+    my $held = $s->open(substr($one, 0, -5));
+
+    # it is in a worker
+
+    ok($s->wait_until(10, sub {
+        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
+    }), 'a client is slow');
+
+    my ($kb) = Hymt::Process::slurp("/proc/$old/status") =~ /^VmSize:\s+(\d+)/m;
+    my $from = $s->log_size();
+
+    ok(limit($s->master(), $kb * 1024 - 300_000_000), 'less address space');
+    $s->signal('HUP');
+
+    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
+                    $from), 'the new engine waits');
+    ok($s->wait_until(10, sub { host() != $old }), 'its workers serve');
+
+    return ($held, substr($one, -5));
+}
+
+$s->start();
+ok($s->wait_ready('/status'), 'ready');
+
+my $want = $s->send($one)->{json}{translation};
+
+# there will be enough
+
+{
+    my ($held, $rest) = reload();
+    my $waiting = $s->open($one);
+
+    is(model()->{state}, 'loading', 'the state is that of loading');
+    like(model()->{reason}, qr/bytes of memory/, 'the reason is memory');
+    is($s->get('/ready')->{status}, 503, 'not ready');
+    is($s->json('/now', { text => 'Open the file.', tgt_lang => 'de' })
+         ->{status}, 503, 'who does not wait gets 503');
+
+    limit(host(), 'unlimited');
+
+    is($s->read_response($waiting)->{json}{translation}, $want,
+       'who waits is answered when there is memory');
+    is($s->get('/ready')->{status}, 200, 'ready');
+
+    $s->write($held, $rest);
+    is($s->read_response($held)->{json}{translation}, $want,
+       'the old one goes on');
+    ok($s->wait_until(20, sub { $s->children() == 2 }), 'the old ones leave');
+}
+
+# there won't be
+
+{
+    my ($held, $rest) = reload();
+    my $waiting = $s->open($one);
+
+    sleep(1.5);
+    is(model()->{state}, 'loading', 'it waits as long as the old one is there');
+
+    $s->write($held, $rest);
+    is($s->read_response($held)->{json}{translation}, $want,
+       'the old one goes on');
+
+    is($s->read_response($waiting)->{status}, 503,
+       'who waits gets 503 when it has gone');
+    is(model()->{state}, 'failed', 'the new engine has failed');
+    like(model()->{reason}, qr/bytes of memory/, 'for the same reason');
+
+    limit($s->master(), 'unlimited');
+    $s->signal('HUP');
+    ok($s->wait_ready('/status'), 'another reload mends it');
+    is($s->send($one)->{json}{translation}, $want, 'as before');
+}
+
+$s->finish();
+done_testing();
