@@ -226,6 +226,7 @@ node_add_norm(uint32_t i, uint32_t rows, const void *setting)
 
     args.x = piece(1 + i * 3, bytes);
     args.y = piece(2 + i * 3, bytes);
+    args.sum = piece(1 + i * 3, bytes);
     args.h = piece(3 + i * 3, bytes);
     args.weight = piece(0, hidden * 2);
     args.gather = NULL;

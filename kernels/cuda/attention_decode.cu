@@ -219,7 +219,9 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     item = args.items[blockIdx.y];
 
-    if (blockIdx.y >= *args.n_items) {
+    hymt_attn_item(item, args.compact);
+
+    if (blockIdx.y >= *args.n_items || item.n_rows == 0) {
         hymt_grid_wait();
         return;
     }
@@ -432,7 +434,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
                                    HYMT_ATTN_PARTIAL);
     }
 
-    state.store(args.o + (size_t) item.row * args.n_heads * HYMT_HEAD_DIM
+    state.store(args.o + (size_t) item.out * args.n_heads * HYMT_HEAD_DIM
                 + head * GROUP * HYMT_HEAD_DIM);
 }
 

@@ -63,6 +63,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
     }
 
     item = args.items[n_items - 1 - blockIdx.y / SPLIT];
+    hymt_attn_item(item, args.compact);
 
     if (first >= item.n_rows) {
         hymt_grid_wait();
@@ -75,6 +76,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     n_rows = min(item.n_rows - first, ROWS / GROUP);
     item.row += first;
+    item.out += first;
     item.pos += first;
     last = item.pos + n_rows - 1;
     newest = last / HYMT_KV_PAGE;
@@ -202,7 +204,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
         __syncthreads();
     }
 
-    hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
+    hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.out
                                                  + head * GROUP * HYMT_HEAD_DIM,
                            ld, n_rows);
 
@@ -264,7 +266,8 @@ hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
  * Few items: half an item a block, for the time of one.  A quarter more blocks
  * than multiprocessors still gain: there are short ones among them.
  *
- * Beside decode rows prompts are short: half an item and two stages.
+ * Beside decode rows prompts are short: half an item and two stages.  A compact
+ * item has one row.
  */
 template<int GROUP>
 static cudaError_t
@@ -273,7 +276,8 @@ hymt_attention_prefill_group(const hymt_cuda_t *dev,
 {
     bool  few;
 
-    few = args->mixed || 8ull * args->grid * args->n_kv <= 5ull * dev->sms;
+    few = args->mixed || args->compact
+          || 8ull * args->grid * args->n_kv <= 5ull * dev->sms;
 
     if (dev->cc == 90) {
         if (args->mixed) {

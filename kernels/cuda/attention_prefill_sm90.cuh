@@ -70,6 +70,7 @@ k_attention_prefill_sm90_bf16(
     }
 
     item = args.items[n_items - 1 - blockIdx.y / SPLIT];
+    hymt_attn_item(item, args.compact);
 
     if (first >= item.n_rows) {
         hymt_grid_wait();
@@ -85,6 +86,7 @@ k_attention_prefill_sm90_bf16(
 
     n_rows = min(item.n_rows - first, ROWS / GROUP);
     item.row += first;
+    item.out += first;
     item.pos += first;
     last = item.pos + n_rows - 1;
     n_tiles = last / HYMT_ATTN_TILE + 1;
@@ -391,7 +393,7 @@ k_attention_prefill_sm90_bf16(
 
     hymt_group_sync(group);
 
-    hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.row
+    hymt_attn_store<GROUP>(smem, Q_HALF, acc, l, args.o + ld * item.out
                                                  + head * GROUP * HYMT_HEAD_DIM,
                            ld, n_rows);
 

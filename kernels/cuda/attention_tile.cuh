@@ -39,6 +39,28 @@
 #define HYMT_ATTN_SCALE  0.12751743f
 
 
+/*
+ * What is to be computed of an item, with its first row's place in o; nothing:
+ * n_rows is 0.
+ */
+__device__ __forceinline__ void
+hymt_attn_item(hymt_attention_item_t &item, bool compact)
+{
+    uint32_t  last;
+
+    if (!compact) {
+        item.out = item.row;
+        return;
+    }
+
+    last = item.n_rows - 1;
+
+    item.row += last;
+    item.pos += last;
+    item.n_rows = item.out != UINT32_MAX;
+}
+
+
 /* Where chunk 0..15 of a row is, in a tile whose halves are `half` apart. */
 __device__ __forceinline__ uint32_t
 hymt_attn_offset(uint32_t half, uint32_t row, uint32_t chunk)

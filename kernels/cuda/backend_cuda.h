@@ -186,7 +186,7 @@ struct hymt_backend_s {
 
     hymt_bf16_t            *cos;           /* [context][64] */
     hymt_bf16_t            *sin;
-    hymt_bf16_t            *last_h;        /* [max_batch][hidden] */
+    hymt_bf16_t            *wanted;        /* [max_batch][hidden], of x */
     hymt_bf16_t            *logits;        /* [max_batch][ld_logits] */
     uint32_t               *every;         /* [max_rows]: 0, 1, 2, ... */
     uint32_t               *seen;          /* [max_batch][seen_words] */
@@ -291,9 +291,12 @@ void hymt_cuda_place(hymt_cuda_shape_t *shape);
 cudaError_t hymt_cuda_forward(const hymt_backend_t *b,
     const hymt_cuda_shape_t *shape);
 
-/* Logits of rows first .. first + n - 1 of the step before, from x and y. */
-cudaError_t hymt_cuda_forward_logits(const hymt_backend_t *b, uint32_t first,
-    uint32_t n);
+/*
+ * Logits of rows first .. first + n - 1 of the step before, which had this
+ * shape: after those of all rows in front of them, from 0 on.
+ */
+cudaError_t hymt_cuda_forward_logits(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *shape, uint32_t first, uint32_t n);
 
 hymt_status_t hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err);
 void hymt_cuda_free_graphs(hymt_backend_t *b);

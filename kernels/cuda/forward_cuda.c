@@ -20,8 +20,10 @@
 static hymt_status_t hymt_cuda_create_layer(hymt_backend_t *b,
     uint32_t layer, hymt_error_t *err);
 static void hymt_cuda_layer_attention(const hymt_backend_t *b,
-    const hymt_cuda_shape_t *s, uint32_t layer, cudaError_t *rc);
-static void hymt_cuda_tail(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, uint32_t layer, bool compact, cudaError_t *rc);
+static void hymt_cuda_layer_end(const hymt_backend_t *b, uint32_t layer,
+    uint32_t rows, const uint32_t *wanted, cudaError_t *rc);
+static void hymt_cuda_draw(const hymt_backend_t *b,
     const hymt_cuda_shape_t *s, cudaError_t *rc);
 static hymt_status_t hymt_cuda_capture_one(hymt_backend_t *b,
     hymt_cuda_graph_t *graph, hymt_error_t *err);
@@ -70,7 +72,7 @@ hymt_cuda_create_gemms(hymt_backend_t *b, hymt_error_t *err)
     s.w = b->lm_head;
     s.n = b->ld_logits;
     s.k = b->config.hidden;
-    s.x = b->last_h;
+    s.x = b->h;
     s.y = b->logits;
     s.ldy = b->ld_logits;
     s.max_rows = b->params.max_batch;
@@ -187,20 +189,18 @@ hymt_cuda_place(hymt_cuda_shape_t *s)
 cudaError_t
 hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
 {
-    uint32_t                  i, n;
+    uint32_t                  i, last;
     cudaError_t               rc;
     cudaStream_t              stream;
-    hymt_norm_args_t          norm;
     hymt_rope_args_t          rope;
     hymt_embed_args_t         embed;
     const hymt_cuda_t        *dev;
     const hymt_cuda_layer_t  *w;
-    const hymt_cuda_gemms_t  *g;
 
     rc = cudaSuccess;
     dev = &b->dev;
     stream = dev->stream;
-    n = b->config.n_layers;
+    last = b->config.n_layers - 1;
 
     memset(&embed, 0, sizeof(embed));
     embed.embed = b->embed;
@@ -213,14 +213,6 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
     embed.hidden = b->config.hidden;
     embed.vocab = b->config.vocab;
     embed.eps = b->config.rms_eps;
-
-    memset(&norm, 0, sizeof(norm));
-    norm.x = b->x;
-    norm.y = b->y;
-    norm.h = b->h;
-    norm.rows = s->rows;
-    norm.hidden = b->config.hidden;
-    norm.eps = b->config.rms_eps;
 
     memset(&rope, 0, sizeof(rope));
     rope.qkv = b->qkv;
@@ -237,46 +229,39 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
 
     hymt_cuda_run(&rc, hymt_cuda_embed(dev, &embed, stream));
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i <= last; i++) {
         w = &b->layers[i];
-        g = &b->gemms[i];
 
-        hymt_cuda_run(&rc, hymt_gemm_run(g->qkv, s->rows, stream));
+        hymt_cuda_run(&rc, hymt_gemm_run(b->gemms[i].qkv, s->rows, stream));
 
         rope.cache = b->kv + i * b->kv_layer;
         rope.q_norm = w->q_norm;
         rope.k_norm = w->k_norm;
         hymt_cuda_run(&rc, hymt_cuda_rope_append(dev, &rope, stream));
 
-        hymt_cuda_layer_attention(b, s, i, &rc);
-
-        hymt_cuda_run(&rc, hymt_gemm_run(g->o, s->rows, stream));
-
-        norm.weight = w->post_norm;
-        hymt_cuda_run(&rc, hymt_cuda_add_norm(dev, &norm, stream));
-
-        hymt_cuda_run(&rc, hymt_gemm_run(g->gate_up, s->rows, stream));
-        hymt_cuda_run(&rc, hymt_gemm_run(g->down, s->rows, stream));
-
-        if (i + 1 < n) {
-            norm.weight = b->layers[i + 1].input_norm;
-            hymt_cuda_run(&rc, hymt_cuda_add_norm(dev, &norm, stream));
+        if (i < last) {
+            hymt_cuda_layer_attention(b, s, i, false, &rc);
+            hymt_cuda_layer_end(b, i, s->rows, NULL, &rc);
         }
     }
 
-    /* the last residual sum and norm are for the rows that are sampled */
+    /* behind the last K and V nothing is for rows that are not sampled */
 
     if (s->samples > 0) {
-        hymt_cuda_tail(b, s, &rc);
+        hymt_cuda_layer_attention(b, s, last, true, &rc);
+        hymt_cuda_layer_end(b, last, s->samples,
+                            (const uint32_t *) (b->meta + s->gather_at), &rc);
+        hymt_cuda_draw(b, s, &rc);
     }
 
     return rc;
 }
 
 
+/* compact: of the rows that are sampled, in their order. */
 static void
 hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
-    uint32_t layer, cudaError_t *rc)
+    uint32_t layer, bool compact, cudaError_t *rc)
 {
     hymt_attention_args_t  a;
 
@@ -290,6 +275,7 @@ hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     a.n_heads = b->config.n_heads;
     a.n_kv = b->config.n_kv_heads;
     a.mixed = s->decode > 0 && s->prefill > 0;
+    a.compact = compact;
 
     if (s->decode > 0) {
         a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);
@@ -309,26 +295,58 @@ hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
 }
 
 
-/* Logits of the rows in the metadata's list, and a token drawn from each. */
+/*
+ * A layer behind its attention, and the norm that follows it.  wanted: the last
+ * one; the rows of x that go with the `rows` rows of o.
+ */
 static void
-hymt_cuda_tail(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
-    cudaError_t *rc)
+hymt_cuda_layer_end(const hymt_backend_t *b, uint32_t layer, uint32_t rows,
+    const uint32_t *wanted, cudaError_t *rc)
 {
-    cudaStream_t        stream;
-    hymt_norm_args_t    norm;
-    hymt_sample_args_t  sample;
+    cudaStream_t              stream;
+    hymt_norm_args_t          norm;
+    const hymt_cuda_gemms_t  *g;
 
+    g = &b->gemms[layer];
     stream = b->dev.stream;
 
     memset(&norm, 0, sizeof(norm));
     norm.x = b->x;
     norm.y = b->y;
-    norm.weight = b->norm;
-    norm.h = b->last_h;
-    norm.gather = (const uint32_t *) (b->meta + s->gather_at);
-    norm.rows = s->samples;
+    norm.weight = b->layers[layer].post_norm;
+    norm.sum = wanted != NULL ? b->wanted : b->x;
+    norm.h = b->h;
+    norm.gather = wanted;
+    norm.rows = rows;
     norm.hidden = b->config.hidden;
     norm.eps = b->config.rms_eps;
+
+    hymt_cuda_run(rc, hymt_gemm_run(g->o, rows, stream));
+    hymt_cuda_run(rc, hymt_cuda_add_norm(&b->dev, &norm, stream));
+    hymt_cuda_run(rc, hymt_gemm_run(g->gate_up, rows, stream));
+    hymt_cuda_run(rc, hymt_gemm_run(g->down, rows, stream));
+
+    norm.x = norm.sum;
+    norm.gather = NULL;
+
+    if (wanted != NULL) {
+        norm.weight = b->norm;
+        norm.sum = NULL;
+
+    } else {
+        norm.weight = b->layers[layer + 1].input_norm;
+    }
+
+    hymt_cuda_run(rc, hymt_cuda_add_norm(&b->dev, &norm, stream));
+}
+
+
+/* Logits of the rows that are sampled, and a token drawn from each. */
+static void
+hymt_cuda_draw(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    cudaError_t *rc)
+{
+    hymt_sample_args_t  sample;
 
     memset(&sample, 0, sizeof(sample));
     sample.logits = b->logits;
@@ -343,32 +361,40 @@ hymt_cuda_tail(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     sample.out = b->result + 1;
     sample.scratch = b->sample_scratch;
 
-    hymt_cuda_run(rc, hymt_cuda_add_norm(&b->dev, &norm, stream));
-    hymt_cuda_run(rc, hymt_gemm_run(b->gemm_logits, s->samples, stream));
-    hymt_cuda_run(rc, hymt_cuda_sample(&b->dev, &sample, stream));
+    hymt_cuda_run(rc, hymt_gemm_run(b->gemm_logits, s->samples,
+                                    b->dev.stream));
+    hymt_cuda_run(rc, hymt_cuda_sample(&b->dev, &sample, b->dev.stream));
 }
 
 
+/*
+ * The last layer's attention is made up for with all rows, whose x the step has
+ * left as it was; as many at a time as there is place for logits of.
+ */
 cudaError_t
-hymt_cuda_forward_logits(const hymt_backend_t *b, uint32_t first, uint32_t n)
+hymt_cuda_forward_logits(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    uint32_t first, uint32_t n)
 {
-    cudaError_t       rc;
-    hymt_norm_args_t  norm;
+    uint32_t      last;
+    cudaError_t   rc;
+    cudaStream_t  stream;
 
     rc = cudaSuccess;
+    last = b->config.n_layers - 1;
+    stream = b->dev.stream;
 
-    memset(&norm, 0, sizeof(norm));
-    norm.x = b->x;
-    norm.y = b->y;
-    norm.weight = b->norm;
-    norm.h = b->last_h;
-    norm.gather = b->every + first;
-    norm.rows = n;
-    norm.hidden = b->config.hidden;
-    norm.eps = b->config.rms_eps;
+    if (first == 0) {
+        hymt_cuda_layer_attention(b, s, last, false, &rc);
 
-    hymt_cuda_run(&rc, hymt_cuda_add_norm(&b->dev, &norm, b->dev.stream));
-    hymt_cuda_run(&rc, hymt_gemm_run(b->gemm_logits, n, b->dev.stream));
+    } else {
+        hymt_cuda_run(&rc, cudaMemcpyAsync(b->o,
+                                           b->o + (size_t) first * b->q_width,
+                                           (size_t) n * b->q_width * 2,
+                                           cudaMemcpyDeviceToDevice, stream));
+    }
+
+    hymt_cuda_layer_end(b, last, n, b->every + first, &rc);
+    hymt_cuda_run(&rc, hymt_gemm_run(b->gemm_logits, n, stream));
 
     return rc;
 }

@@ -147,16 +147,18 @@ cudaError_t hymt_cuda_embed(const hymt_cuda_t *dev,
     const hymt_embed_args_t *args, cudaStream_t stream);
 
 /*
- * x[r] += y[r] -> bf16;  h[o] = norm(x[r]):
+ * sum[r] = x[from] + y[r] -> bf16;  h[r] = norm(sum[r]):
  * norm: v = x / sqrt(mean(x^2) + eps) in fp32 -> bf16, times weight -> bf16.
- * With gather: o counts 0 .. rows-1 and r = gather[o], x is not written.
+ * from = gather[r], or r.
  */
 typedef struct {
-    hymt_bf16_t        *x;       /* [..][hidden] */
-    const hymt_bf16_t  *y;       /* [..][hidden], what is added */
+    const hymt_bf16_t  *x;       /* [..][hidden] */
+    const hymt_bf16_t  *y;       /* [rows][hidden], what is added */
     const hymt_bf16_t  *weight;  /* [hidden] */
+    hymt_bf16_t        *sum;     /* [rows][hidden], NULL: not wanted; may be x
+                                    where nothing is gathered */
     hymt_bf16_t        *h;       /* [rows][hidden] */
-    const uint32_t     *gather;  /* [rows] or NULL: r = o */
+    const uint32_t     *gather;  /* [rows] or NULL */
     uint32_t            rows;
     uint32_t            hidden;
     float               eps;
@@ -227,9 +229,12 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * own wait only, when q and the cache are complete; prefill reads them past L1
  * and without a wait, and waits at its end, so that what waits for it has
  * waited for both.
+ *
+ * `compact` is for a model's last layer, where few rows are wanted: of each
+ * item its last row alone, and of those that have no place in o nothing.
  */
 typedef struct {
-    uint32_t  row;         /* first row in q and o */
+    uint32_t  row;         /* first row in q, and in o if not compact */
     uint32_t  n_rows;      /* decode: 1; prefill: hymt_attention_rows() */
     uint32_t  pos;         /* position of the first row */
     uint32_t  table;       /* of its block ids, index into tables */
@@ -240,6 +245,7 @@ typedef struct {
     uint32_t  partial;     /* n_parts > 1: first tile's place in `partial`, the
                               same for all parts of a row */
     uint32_t  counter;     /* n_parts > 1: index into counters, one a row */
+    uint32_t  out;         /* compact: the last row's in o; UINT32_MAX: none */
 } hymt_attention_item_t;
 
 
@@ -257,6 +263,7 @@ typedef struct {
     uint32_t                      n_heads;
     uint32_t                      n_kv;      /* group n_heads/n_kv: 1 2 4 8 */
     bool                          mixed;     /* decode, then prefill */
+    bool                          compact;   /* last rows, to item.out */
 } hymt_attention_args_t;
 
 /* Most rows of one prefill item, for a group. */

@@ -182,7 +182,7 @@ hymt_cuda_layout_other(hymt_backend_t *b)
     b->sin = hymt_cuda_take(a, b->params.context, HYMT_HEAD_DIM / 2 * 2);
     b->every = hymt_cuda_take(a, rows, sizeof(uint32_t));
 
-    b->last_h = hymt_cuda_take(a, batch, hidden);
+    b->wanted = hymt_cuda_take(a, batch, hidden);
     b->logits = hymt_cuda_take(a, batch, (uint64_t) b->ld_logits * 2);
     b->seen = hymt_cuda_take(a, batch, (uint64_t) b->seen_words * 4);
     b->last = hymt_cuda_take(a, batch, sizeof(uint32_t));

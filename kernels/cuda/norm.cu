@@ -148,9 +148,9 @@ k_embed_bf16(const __grid_constant__ hymt_embed_args_t a, float inv_n)
 
 
 /*
- * x[r] += y[r], h[o] = norm(x[r])
+ * sum[r] = x[from] + y[r], h[r] = norm(sum[r])
  *
- * Moves 8 * hidden bytes a row: x and y in, x and h out; 6 with gather.
+ * Moves 8 * hidden bytes a row: x and y in, sum and h out.
  */
 static __global__ void __launch_bounds__(1024)
 k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
@@ -158,8 +158,7 @@ k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
     int            i;
     bool           in;
     float          scale;
-    size_t         at;
-    uint32_t       row;
+    size_t         at, from;
     hymt_bf16x8_t  x, y, weight;
 
     hymt_grid_launch();
@@ -175,13 +174,14 @@ k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
 
     /* the list is the host's, copied before the step's first kernel */
 
-    row = a.gather != NULL ? __ldcg(a.gather + blockIdx.x) : blockIdx.x;
-    at = (size_t) row * a.hidden + threadIdx.x * 8;
+    from = a.gather != NULL ? __ldcg(a.gather + blockIdx.x) : blockIdx.x;
+    from = from * a.hidden + threadIdx.x * 8;
+    at = (size_t) blockIdx.x * a.hidden + threadIdx.x * 8;
 
     hymt_grid_wait();
 
     if (in) {
-        x.bits = __ldcg((const uint4 *) (a.x + at));
+        x.bits = __ldcg((const uint4 *) (a.x + from));
         y.bits = __ldcg((const uint4 *) (a.y + at));
 
         #pragma unroll
@@ -189,15 +189,14 @@ k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
             x.pair[i] = __hadd2_rn(x.pair[i], y.pair[i]);
         }
 
-        if (a.gather == NULL) {
-            *(uint4 *) (a.x + at) = x.bits;
+        if (a.sum != NULL) {
+            *(uint4 *) (a.sum + at) = x.bits;
         }
     }
 
     scale = hymt_row_scale(hymt_squares(&x), inv_n, a.eps);
 
     if (in) {
-        at = (size_t) blockIdx.x * a.hidden + threadIdx.x * 8;
         *(uint4 *) (a.h + at) = hymt_norm8(&x, scale, &weight);
     }
 }

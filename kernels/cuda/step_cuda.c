@@ -69,6 +69,8 @@ static void hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
     const hymt_cuda_plan_t *plan, hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_prefill(const hymt_batch_seq_t *seq,
     uint32_t item_rows, hymt_cuda_pack_t *pack);
+static uint32_t hymt_cuda_pack_out(const hymt_batch_seq_t *seq,
+    const hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_sample(const hymt_backend_t *b,
     const hymt_batch_seq_t *seq, hymt_cuda_pack_t *pack);
 static void hymt_cuda_pad(const hymt_cuda_shape_t *s, hymt_cuda_pack_t *pack);
@@ -76,7 +78,7 @@ static hymt_status_t hymt_cuda_start(hymt_backend_t *b,
     hymt_cuda_step_t *step, const hymt_cuda_shape_t *s, cudaGraphExec_t exec,
     uint32_t meta, hymt_error_t *err);
 static hymt_status_t hymt_cuda_logits(hymt_backend_t *b,
-    const hymt_batch_t *batch, hymt_error_t *err);
+    const hymt_batch_t *batch, const hymt_cuda_shape_t *s, hymt_error_t *err);
 static void hymt_cuda_widen(float *row, size_t n);
 static hymt_status_t hymt_cuda_fault(hymt_backend_t *b, hymt_error_t *err);
 
@@ -158,7 +160,7 @@ hymt_cuda_launch(hymt_backend_t *b, const hymt_batch_t *batch,
     if (hymt_cuda_fault(b, err) != HYMT_OK
         || hymt_cuda_start(b, step, &shape, graph ? graph->exec : NULL, meta,
                            err) != HYMT_OK
-        || hymt_cuda_logits(b, batch, err) != HYMT_OK)
+        || hymt_cuda_logits(b, batch, &shape, err) != HYMT_OK)
     {
         b->failed = true;
         return HYMT_ERROR;
@@ -441,6 +443,7 @@ hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
         item->end_tile = hymt_min((i + 1) * width, tiles);
         item->partial = pack->n_split_tiles;
         item->counter = pack->n_split;
+        item->out = hymt_cuda_pack_out(seq, pack);
     }
 
     if (n > 1) {
@@ -467,7 +470,17 @@ hymt_cuda_pack_prefill(const hymt_batch_seq_t *seq, uint32_t item_rows,
         item->table = pack->n_table;
         item->n_parts = 1;
         item->end_tile = (item->pos + item->n_rows - 1) / HYMT_ATTN_TILE + 1;
+        item->out = i + item->n_rows == seq->n_rows
+                    ? hymt_cuda_pack_out(seq, pack) : UINT32_MAX;
     }
+}
+
+
+/* Where the last layer has the sequence's last row. */
+static uint32_t
+hymt_cuda_pack_out(const hymt_batch_seq_t *seq, const hymt_cuda_pack_t *pack)
+{
+    return seq->sample ? pack->n_samples : UINT32_MAX;
 }
 
 
@@ -565,7 +578,7 @@ hymt_cuda_start(hymt_backend_t *b, hymt_cuda_step_t *step,
  */
 static hymt_status_t
 hymt_cuda_logits(hymt_backend_t *b, const hymt_batch_t *batch,
-    hymt_error_t *err)
+    const hymt_cuda_shape_t *s, hymt_error_t *err)
 {
     size_t        vocab;
     uint32_t      i, n;
@@ -581,7 +594,7 @@ hymt_cuda_logits(hymt_backend_t *b, const hymt_batch_t *batch,
     for (i = 0; i < batch->n_rows; i += n) {
         n = hymt_min(batch->n_rows - i, b->params.max_batch);
 
-        if (hymt_cuda_check(hymt_cuda_forward_logits(b, i, n),
+        if (hymt_cuda_check(hymt_cuda_forward_logits(b, s, i, n),
                             "a kernel's launch", err) != HYMT_OK
             || hymt_cuda_try(cudaMemcpy2DAsync((uint8_t *) (batch->logits
                                                             + i * vocab)

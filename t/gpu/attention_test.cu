@@ -369,6 +369,101 @@ test_empty(void)
 }
 
 
+/*
+ * As in the last layer: of items that have a place in o their last rows alone,
+ * side by side there; the rest is as it was.
+ */
+static void
+test_compact(uint32_t n_heads, uint32_t n_kv)
+{
+    size_t     width;
+    uint32_t   n, lens[40], at, rows, chunk, partial, from, first, bad;
+    uint32_t  *place;
+    fixture_t  f;
+
+    n = tiny ? 3 : small ? 8 : 40;
+
+    for (uint32_t i = 0; i < n; i++) {
+        lens[i] = 1 + random_u32() % (tiny ? 150 : 700);
+    }
+
+    fixture_init(&f, n_heads, n_kv, lens, n, 1.0f);
+    width = (size_t) n_heads * HYMT_HEAD_DIM;
+    place = (uint32_t *) malloc(n * sizeof(uint32_t));
+
+    poison(&f);
+    decode_all(&f, 0, ROOM_NONE);
+    download(&f);
+    memcpy(f.want, f.o, f.d_o.bytes);
+
+    for (uint32_t kind = 0; kind < 6; kind++) {
+        const room_t  room = (room_t) (kind % ROOMS);
+
+        poison(&f);
+        partial = 0;
+        at = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+            place[i] = random_u32() % 3 ? at++ : UINT32_MAX;
+
+            if (kind < 3) {
+                from = f.n_items;
+
+                if (!add_decode(&f, i, lens[i] - 1, i % 4, &partial)) {
+                    add_decode(&f, i, lens[i] - 1, 0, &partial);
+                }
+
+                while (from < f.n_items) {
+                    f.items[from++].out = place[i];
+                }
+
+                continue;
+            }
+
+            /* a prompt, or what is left of one */
+
+            from = random_u32() % 2 ? 0 : random_u32() % lens[i];
+            chunk = hymt_attention_rows(f.group);
+
+            for (uint32_t pos = from; pos < lens[i]; pos += rows) {
+                rows = lens[i] - pos < chunk ? lens[i] - pos : chunk;
+                add_prefill(&f, i, pos, rows);
+                f.items[f.n_items - 1].out = pos + rows == lens[i]
+                                             ? place[i] : UINT32_MAX;
+            }
+        }
+
+        compact = true;
+        plain = kind == 5;
+        run(&f, kind >= 3, room);
+        compact = false;
+        plain = false;
+        download(&f);
+
+        bad = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+            if (place[i] != UINT32_MAX) {
+                first = f.seqs[i].row + lens[i] - 1;
+                bad += memcmp(f.o + place[i] * width, f.want + first * width,
+                              width * 2) != 0;
+            }
+        }
+
+        for (size_t i = at * width; i < f.d_o.bytes / 2; i++) {
+            bad += f.o[i] != 0xffff;
+        }
+
+        is_int(bad, 0, "%u of %u last rows side by side, %s %u", at, n,
+               kind < 3 ? "decode" : "prefill", kind);
+    }
+
+    ok(counters_zero(&f), "counters are zero again");
+    free(place);
+    fixture_free(&f);
+}
+
+
 /* The last rows of a long sequence. */
 static void
 test_long(void)
@@ -651,9 +746,11 @@ main(int argc, char **argv)
         test_group(16, 2, 1.0f, "group of 8");
         test_group(8, 2, 20.0f, "few positions matter");
         test_alone();
+        test_compact(8, 4);
         test_long();
     }
 
+    test_compact(16, 4);
     test_graph(false);
     test_graph(true);
 

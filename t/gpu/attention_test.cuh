@@ -68,6 +68,7 @@ typedef struct {
 
 static hymt_cuda_t  dev;
 static bool         plain;              /* prefill without wgmma */
+static bool         compact;            /* as in the last layer */
 static uint64_t     seed, random_state;
 static bool         small, tiny;
 
@@ -403,6 +404,7 @@ run(fixture_t *f, bool prefill, room_t room)
     d = dev;
     d.sms = room == ROOM_ANY ? UINT32_MAX / 4 : 0;
     args.mixed = room == ROOM_MIXED && !prefill;
+    args.compact = compact;
     d.cc = plain ? 80 : dev.cc;
 
     if (args.grid > 0) {

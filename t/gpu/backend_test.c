@@ -372,6 +372,102 @@ test_overlap(const hymt_model_t *model)
 }
 
 
+/*
+ * In steps of all kinds, with graphs and without, each sequence that asks for a
+ * token has the greatest of its own last row's logits, which are computed for
+ * all rows apart from the step.
+ */
+static void
+test_wanted(const hymt_model_t *model, uint32_t n)
+{
+    seq_t            *many;
+    float            *all, *row;
+    uint32_t          i, j, k, turn, graphs, vocab, best, at, wrong, drawn;
+    static uint32_t   rows[SLOTS], tokens[SLOTS];
+    hymt_backend_t   *b;
+
+    vocab = model->config.vocab;
+    all = malloc((size_t) ROWS * vocab * sizeof(float));
+    many = calloc(n, sizeof(seq_t));
+
+    for (graphs = 0; graphs < 2; graphs++) {
+        setenv("HYMT_CUDA_GRAPHS", graphs ? "on" : "off", 1);
+        b = backend_open(cuda, model, NULL);
+        pool_reset();
+        wrong = 0;
+        drawn = 0;
+
+        for (i = 0; i < n; i++) {
+            seq_make(&many[i], n - 1 - i, 1 + random_below(150), 20, 7000 + i,
+                     vocab);
+            seq_begin(cuda, b, &many[i], true);
+        }
+
+        for (turn = 0; turn < 24; turn++) {
+            at = 0;
+
+            for (i = 0; i < n; i++) {
+                j = many[i].pos < many[i].n ? many[i].n - many[i].pos
+                    : many[i].pos < many[i].n + 20;
+
+                /* all, or chunks alone, or what has come to its end alone */
+
+                rows[i] = turn % 4 == 3 || random_below(3) == 0 ? 0
+                          : 1 + random_below(turn % 2 ? 200 : 9);
+
+                if (turn % 8 == 3) {
+                    rows[i] = j > 2 ? 2 : 0;
+
+                } else if (turn % 8 == 7) {
+                    rows[i] = many[i].pos >= many[i].n;
+                }
+
+                rows[i] = hymt_min(hymt_min(rows[i], j), max_rows - at);
+                at += rows[i];
+            }
+
+            if (at == 0) {
+                continue;
+            }
+
+            if (step(cuda, b, many, rows, n, all, tokens) != HYMT_OK) {
+                die("step");
+            }
+
+            for (i = 0, j = 0, at = 0; i < n; i++) {
+                if (rows[i] == 0) {
+                    continue;
+                }
+
+                at += rows[i];
+                row = all + (size_t) (at - 1) * vocab;
+
+                for (k = 1, best = 0; k < vocab; k++) {
+                    best = row[k] > row[best] ? k : best;
+                }
+
+                if (many[i].pos < many[i].n) {
+                    best = HYMT_TOKEN_NONE;
+                }
+
+                drawn += best != HYMT_TOKEN_NONE;
+                wrong += tokens[j++] != best;
+            }
+        }
+
+        ok(drawn > 0, "%u sequences, graphs %s: %u tokens", n,
+           graphs ? "on" : "off", drawn);
+        is_int(wrong, 0, "each its own row's greatest logit");
+
+        cuda->destroy(b);
+    }
+
+    unsetenv("HYMT_CUDA_GRAPHS");
+    free(many);
+    free(all);
+}
+
+
 /* Drawn tokens are what the CPU's sampler draws from the same logits. */
 static void
 test_sampler(const hymt_model_t *model)
@@ -588,6 +684,7 @@ main(int argc, char **argv)
         against_ref(demo, "demo model", 20);
         test_chunks(demo, 20);
         test_among(demo, 7);
+        test_wanted(demo, 8);
         hymt_model_close(demo);
 
         return tap_done();
@@ -600,6 +697,8 @@ main(int argc, char **argv)
     test_chunks(demo, 1100);
     test_among(demo, 63);
     test_among(demo, 255);
+    test_wanted(demo, 5);
+    test_wanted(demo, 150);
     test_overlap(demo);
     test_refusals(demo);
     test_lost(argv[0]);

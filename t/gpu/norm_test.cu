@@ -245,16 +245,17 @@ test_embed(uint32_t rows, uint32_t width)
 
 
 /*
- * A chain of additions to the same rows, the last through a list, launched as
- * one graph: each must have waited for the one before.
+ * A chain of additions to the same rows, then as in the last layer: one to rows
+ * of a list, and one more whose sum nobody wants.  In one graph: each must have
+ * waited for the one before.
  */
 static void
 test_add_norm(uint32_t rows, uint32_t width)
 {
     size_t            n, at, bad;
     uint32_t          i, j, step, list[MAX_ROWS];
-    uint16_t         *w, *want_x, *want_h, *y[CHAIN + 1], *got, sum[MAX_WIDTH];
-    buffer_t          weight, x, h, gather, add[CHAIN + 1];
+    uint16_t         *w, *want_x, *want_h, *y[CHAIN + 1], *got, *sum;
+    buffer_t          weight, x, h, end, gather, gathered, add[CHAIN + 1];
     cudaGraph_t       graph;
     cudaGraphExec_t   exec;
     hymt_norm_args_t  args;
@@ -263,6 +264,7 @@ test_add_norm(uint32_t rows, uint32_t width)
     w = new_row(width);
     want_x = new_row(n);
     want_h = new_row(n);
+    sum = new_row(n);
     got = new_row(n);
 
     fill(w, 1, width);
@@ -271,7 +273,9 @@ test_add_norm(uint32_t rows, uint32_t width)
     buffer_new(&weight, width * 2);
     buffer_new(&x, n * 2);
     buffer_new(&h, n * 2);
+    buffer_new(&end, n * 2);
     buffer_new(&gather, rows * 4);
+    buffer_new(&gathered, n * 2);
 
     buffer_put(&weight, w, width * 2);
     buffer_put(&x, want_x, n * 2);
@@ -291,6 +295,7 @@ test_add_norm(uint32_t rows, uint32_t width)
 
     args.x = (hymt_bf16_t *) x.data;
     args.weight = (hymt_bf16_t *) weight.data;
+    args.sum = (hymt_bf16_t *) x.data;
     args.h = (hymt_bf16_t *) h.data;
     args.rows = rows;
     args.hidden = width;
@@ -327,10 +332,22 @@ test_add_norm(uint32_t rows, uint32_t width)
 
     for (step = 0; step <= CHAIN; step++) {
         args.y = (hymt_bf16_t *) add[step].data;
-        args.gather = step == CHAIN ? (uint32_t *) gather.data : NULL;
+
+        if (step == CHAIN) {
+            args.gather = (uint32_t *) gather.data;
+            args.sum = (hymt_bf16_t *) gathered.data;
+        }
 
         gpu(hymt_cuda_add_norm(&dev, &args, dev.stream));
     }
+
+    args.x = args.sum;
+    args.y = (hymt_bf16_t *) add[0].data;
+    args.sum = NULL;
+    args.h = (hymt_bf16_t *) end.data;
+    args.gather = NULL;
+
+    gpu(hymt_cuda_add_norm(&dev, &args, dev.stream));
 
     gpu(cudaStreamEndCapture(dev.stream, &graph));
     gpu(cudaGraphInstantiate(&exec, graph, 0));
@@ -345,24 +362,41 @@ test_add_norm(uint32_t rows, uint32_t width)
     }
 
     for (i = 0; i < rows; i++) {
-        at = (size_t) list[i] * width;
+        at = (size_t) i * width;
 
         for (j = 0; j < width; j++) {
-            sum[j] = bf16_bits(bf16_value(want_x[at + j])
-                               + bf16_value(y[CHAIN][at + j]));
+            sum[at + j] = bf16_bits(bf16_value(want_x[list[i] * width + j])
+                                    + bf16_value(y[CHAIN][at + j]));
         }
 
-        plain_norm(sum, w, want_h + (size_t) i * width, width, 1e-5f);
+        plain_norm(sum + at, w, want_h + at, width, 1e-5f);
     }
 
     buffer_get(&x, got, n * 2);
     bad = differ(got, want_x, n);
+    buffer_get(&gathered, got, n * 2);
+    bad += differ(got, sum, n);
     buffer_get(&h, got, n * 2);
     bad += differ(got, want_h, n);
 
-    ok(bad == 0 && buffer_guarded(&x) && buffer_guarded(&h),
-       "a chain of %u in a graph, the last through a list: %u rows of %u",
-       CHAIN + 1, rows, width);
+    for (i = 0; i < rows; i++) {
+        at = (size_t) i * width;
+
+        for (j = 0; j < width; j++) {
+            sum[at + j] = bf16_bits(bf16_value(sum[at + j])
+                                    + bf16_value(y[0][at + j]));
+        }
+
+        plain_norm(sum + at, w, want_h + at, width, 1e-5f);
+    }
+
+    buffer_get(&end, got, n * 2);
+    bad += differ(got, want_h, n);
+
+    ok(bad == 0 && buffer_guarded(&x) && buffer_guarded(&h)
+       && buffer_guarded(&gathered) && buffer_guarded(&end),
+       "a chain of %u in a graph, then through a list, then without a sum:"
+       " %u rows of %u", CHAIN, rows, width);
 
     gpu(cudaGraphExecDestroy(exec));
     gpu(cudaGraphDestroy(graph));
@@ -375,8 +409,11 @@ test_add_norm(uint32_t rows, uint32_t width)
     buffer_free(&weight);
     buffer_free(&x);
     buffer_free(&h);
+    buffer_free(&end);
     buffer_free(&gather);
+    buffer_free(&gathered);
     free(w);
+    free(sum);
     free(want_x);
     free(want_h);
     free(got);
