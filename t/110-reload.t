@@ -107,6 +107,17 @@ cmp_ok($grown, '<', 24 * 1024, "memory is where it was ($grown KB more)")
 
 is($answered, $sent, 'every request was answered with 200');
 
+# what an operator reads of it, and nothing of a request
+
+like($s->log(), qr/\[notice\].* hymt "demo": loading \S/, 'log: what is loaded');
+
+my ($ready) = $s->grep_log(qr/\[notice\].* hymt "demo": ready in [\d.]+ s: /);
+
+like($ready, qr/ backend .* weights [\d.]+ MB, KV [\d.]+ MB /,
+     'log: in what time, with how much memory');
+is(scalar $s->grep_log(qr/\[(?:notice|warn|error|crit)\].*client:/), 0,
+   'log: no line of a request');
+
 my $status = $s->get('/status')->{json};
 
 is($status->{counters}{answered}, $answered, 'counters survive reloads');
@@ -136,6 +147,52 @@ SKIP: {
 
     ok($s->wait_until(20, sub { !kill(0, $hosts[0]) && !kill(0, $others[0]) }),
        'then the old workers leave');
+}
+
+# another model, while requests are on their way: each is answered by the one or
+# the other
+
+{
+    my $other = Hymt::Server::own_model('{"family": "mt2", "greedy": true}');
+    my $last = '';
+
+    for my $path ($other, '%%MODEL%%', $other) {
+        my @socks = map { $s->open($many) } 1 .. 2;
+
+        $s->write_conf($CONF =~ s/\@PATH\@/$path/r);
+        sleep(0.05);
+        $s->signal('HUP');
+
+        my @responses = $s->send_many([($one) x 20]);
+        my @long = map { $s->read_response($_) } @socks;
+
+        close $_ for @socks;
+
+        is(join(' ', map { $_->{status} } @responses, @long),
+           join(' ', (200) x 22), 'another model: no request fails');
+
+        ok($s->wait_until(20, sub { $s->children() == 2 }),
+           'another model: the old one leaves');
+        ok($s->wait_ready('/status'), 'another model: ready');
+
+        my $new = $s->send($one)->{json}{translation};
+
+        if ($path eq '%%MODEL%%') {
+            is($new, $want, 'another model: and back');
+
+        } else {
+            isnt($new, $want, 'another model: it translates');
+        }
+
+        is(scalar(grep { $_->{json}{translation} ne $want
+                         && $_->{json}{translation} ne ($last || $new) }
+                       @responses), 0, 'another model: nothing between them');
+        $last = $new if $path ne '%%MODEL%%';
+    }
+
+    $s->write_conf($CONF =~ s/\@PATH\@/%%MODEL%%/r);
+    ok($s->reload(), 'another model: reloaded');
+    ok($s->wait_ready('/status'), 'another model: ready');
 }
 
 # refused configurations
