@@ -24,6 +24,8 @@ events { worker_connections 1024; }
 http {
     %%GLOBALS_HTTP%%
     hymt_model demo { path %%MODEL%%; threads 1; max_batch 4; context 1024; }
+    hymt_model endless { path %%MODEL%%; threads 1; max_batch 1; context 2048;
+                         ignore_eos on; coalesce off; prefix_cache off; }
     server {
         listen 127.0.0.1:%%PORT%%;
         location = /translate { hymt_translate demo; }
@@ -32,6 +34,7 @@ http {
             hymt_ignore_client_abort on;
             hymt_timeout 20m;
         }
+        location = /endless { hymt_translate endless; hymt_split none; }
         location = /status { hymt_status; }
     }
 }
@@ -96,6 +99,129 @@ is($s->get('/status')->{json}{models}[0]{work}{steps}, $was,
    'during: the engine rests');
 
 like($s->access_log(), qr/ 499 /, 'during: the access log says 499');
+
+# in each phase: the engine's worker is stopped, the client leaves, and the work
+# that was being done when it goes on is the last
+
+sub endless {
+    my ($j) = grep { $_->{name} eq 'endless' }
+                   @{$s->get('/status')->{json}{models}};
+
+    return { %{$j->{queue}}, %{$j->{work}} };
+}
+
+sub ask {
+    my ($text, %more) = @_;
+
+    return $s->http_json('/endless', { text => $text, src_lang => 'en',
+                                       tgt_lang => 'de', max_tokens => 900,
+                                       %more });
+}
+
+# Closes a connection while the engine's worker is stopped; the figures then, and
+# when nothing of it is left but so many others.
+sub leaves {
+    my ($sock, $others, $when) = @_;
+
+    my $host = $s->get('/status')->{json}{engine_worker}{pid};
+    my $canceled = $s->get('/status')->{json}{counters}{canceled};
+
+    if ($when) {
+        $s->signal('STOP', $host);
+
+        if (!$when->(endless())) {
+            $s->signal('CONT', $host);
+            return;
+        }
+    }
+
+    my $then = endless();
+
+    close $sock;
+
+    my $seen = $s->wait_until(5, sub {
+        $s->get('/status')->{json}{counters}{canceled} > $canceled
+    });
+
+    $s->signal('CONT', $host);
+
+    $s->wait_until(10, sub {
+        my $q = endless();
+        return $q->{in_flight} == $others
+               && $q->{running} + $q->{waiting} == $others;
+    });
+
+    return $seen ? ($then, endless()) : ();
+}
+
+# on a card it would be over before it is seen
+
+if (!$ENV{HYMT_TEST_BACKEND}) {
+    for my $case (['decoding'], ['streaming', stream => JSON::PP::true]) {
+        my ($phase, %more) = @$case;
+        my $began = endless()->{output_tokens};
+        my $sock = $s->open(ask('Open the file.', %more));
+
+        ok($s->wait_until(20, sub {
+            endless()->{output_tokens} > $began + 5
+        }), "$phase: it is");
+
+        my ($then, $now) = leaves($sock, 0, sub { $_[0]->{running} });
+
+        # figures are told after a step: one may not have been, one was running
+
+        cmp_ok($now->{steps} - $then->{steps}, '<=', 3,
+               "$phase: one step more at most");
+    }
+
+    {
+        my $running = $s->open(ask('Open the file.'));
+
+        ok($s->wait_until(20, sub { endless()->{running} == 1 }),
+           'queued: another one runs');
+
+        my $prompts = endless()->{prompt_tokens};
+        my $sock = $s->open(ask('Close the file.'));
+
+        ok($s->wait_until(20, sub { endless()->{waiting} == 1 }), 'queued: it is');
+
+        my ($then, $now) = leaves($sock, 1, sub { $_[0]->{waiting} });
+
+        is($now->{prompt_tokens}, $prompts, 'queued: nothing of it is computed');
+        leaves($running, 0);
+    }
+
+    # prompts are computed in pieces
+
+    {
+        my $text = 'Open the next file and read all of it. ' x 60;
+        my $before = endless()->{prompt_tokens};
+
+        $s->send(ask($text, max_tokens => 1));
+
+        my $whole = endless()->{prompt_tokens} - $before;
+        my ($then, $now);
+
+        for my $try (1 .. 50) {
+            $before = endless()->{prompt_tokens};
+
+            my $sock = $s->open(ask($text));
+
+            $s->wait_until(10, sub { endless()->{running} });
+            ($then, $now) = leaves($sock, 0, sub {
+                $_[0]->{running} && $_[0]->{prompt_tokens} - $before < $whole / 2
+            });
+
+            last if $now;
+
+            leaves($sock, 0);
+        }
+
+        ok($now, 'prefilling: it is');
+        cmp_ok($now->{prompt_tokens} - $before, '<', $whole,
+               "prefilling: not all of its $whole tokens are computed");
+    }
+}
 
 # large bodies at the same time, each parsed on a thread of its own
 
