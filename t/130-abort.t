@@ -118,8 +118,8 @@ sub ask {
                                        %more });
 }
 
-# Closes a connection while the engine's worker is stopped; the figures then, and
-# when nothing of it is left but so many others.
+# Closes a connection while the engine's worker is stopped; the figures then,
+# and when nothing of it is left but so many others.
 sub leaves {
     my ($sock, $others, $when) = @_;
 
@@ -183,11 +183,13 @@ if (!$ENV{HYMT_TEST_BACKEND}) {
         my $prompts = endless()->{prompt_tokens};
         my $sock = $s->open(ask('Close the file.'));
 
-        ok($s->wait_until(20, sub { endless()->{waiting} == 1 }), 'queued: it is');
+        ok($s->wait_until(20, sub { endless()->{waiting} == 1 }),
+           'queued: it is');
 
         my ($then, $now) = leaves($sock, 1, sub { $_[0]->{waiting} });
 
-        is($now->{prompt_tokens}, $prompts, 'queued: nothing of it is computed');
+        is($now->{prompt_tokens}, $prompts,
+           'queued: nothing of it is computed');
         leaves($running, 0);
     }
 
@@ -209,7 +211,8 @@ if (!$ENV{HYMT_TEST_BACKEND}) {
 
             $s->wait_until(10, sub { endless()->{running} });
             ($then, $now) = leaves($sock, 0, sub {
-                $_[0]->{running} && $_[0]->{prompt_tokens} - $before < $whole / 2
+                $_[0]->{running}
+                && $_[0]->{prompt_tokens} - $before < $whole / 2
             });
 
             last if $now;

@@ -10,6 +10,7 @@ use warnings;
 use lib 't/lib';
 
 use Hymt::Http;
+use Hymt::Memory;
 use Hymt::Server;
 use JSON::PP;
 use List::Util qw(sum);
@@ -442,14 +443,36 @@ for my $workers (2, 4) {
     is($s->send(request('one', 7))->{json}{translation}, $want,
        'in a row: translates');
 
-    # a new generation has no past
+    # as if it had been for the tenth time: no longer than half a minute
 
     my $pid = host();
 
-    $s->signal('KILL', $pid);
-    ok($s->wait_until(5, sub {
-        status()->{engine_worker}{ended_in_a_row} == 4
-    }), 'in a row: once more');
+    SKIP: {
+        my $mem = Hymt::Memory->new($pid)
+            or skip "/proc/PID/mem: $!", 4;
+
+        my $at = $mem->roster($pid)->{at};
+
+        # behind the pids
+
+        my ($ended) = grep { $mem->word($at + 8 * $_) } 2 .. 511;
+
+        is($mem->word($at + 8 * $ended), 3, 'in a row: where it is counted');
+        $mem->poke($at + 8 * $ended, 9);
+
+        $s->signal('KILL', $pid);
+        ok($s->wait_until(5, sub {
+            status()->{engine_worker}{ended_in_a_row} == 10
+        }), 'in a row: for the tenth time');
+
+        my $wait = status()->{engine_worker}{starts_in_seconds};
+
+        ok($wait <= 30 && $wait > 20, "in a row: half a minute ($wait s)");
+        like(Hymt::Http::header($s->send(request('one', 7)), 'Retry-After'),
+             qr/^(?:30|2\d)$/, 'in a row: in Retry-After, too');
+    }
+
+    # a new generation has no past
 
     $pid = host();
     $s->reload();

@@ -6,12 +6,11 @@
 
 use strict;
 use warnings;
-no warnings 'portable';
 
 use lib 't/lib';
 
-use Fcntl qw(SEEK_SET);
 use Hymt::Http;
+use Hymt::Memory;
 use Hymt::Server;
 use POSIX ();
 use Test::More;
@@ -55,44 +54,18 @@ my @want = map { $_->{json}{translation} } $s->send_many(\@requests);
 
 is(scalar(grep { defined } @want), scalar(@requests), 'all are answered');
 
-# Shared mappings of a worker: { at, size }, the largest first.
-sub mappings {
-    my ($pid) = @_;
-
-    return sort { $b->{size} <=> $a->{size} }
-           map { /^([0-9a-f]+)-([0-9a-f]+) rw-s .*\/dev\/zero/
-                 ? { at => hex $1, size => hex($2) - hex $1 } : () }
-           split /\n/, Hymt::Process::slurp("/proc/$pid/maps");
-}
-
-sub peek {
-    my ($mem, $at, $len) = @_;
-
-    sysseek($mem, $at, SEEK_SET);
-    sysread($mem, my $data, $len);
-
-    return $data // '';
-}
-
-sub poke {
-    my ($mem, $at, $word) = @_;
-
-    sysseek($mem, $at, SEEK_SET);
-    syswrite($mem, pack('L', $word));
-}
-
 # Some words there get other values: any, small, all ones, a bit turned.
 sub spoil {
     my ($mem, $at, $size) = @_;
 
     for (1 .. 50) {
         my $place = $at + 4 * int rand($size / 4);
-        my $old = unpack('L', peek($mem, $place, 4)) // 0;
+        my $old = $mem->word($place);
 
         my $new = (int(rand(2 ** 32)), int(rand(20)), 0xffffffff,
                    $old ^ 1 << int rand(32), $old + 1 & 0xffffffff)[rand 5];
 
-        poke($mem, $place, $new);
+        $mem->poke($place, $new);
     }
 }
 
@@ -109,7 +82,7 @@ sub lanes {
         $from = $m->{at} if $from < $m->{at};
 
         for (my $at = $from; $at < $from + 65536; $at += 64) {
-            my ($a, $b) = map { peek($mem, $at + $_, 8) } 0, 64;
+            my ($a, $b) = map { $mem->peek($at + $_, 8) } 0, 64;
 
             if ($a eq $b && unpack('L', $a) && unpack('x4 L', $a)) {
                 push @at, $at;
@@ -164,23 +137,16 @@ sub came {
 
 my ($engine) = $s->get('/status')->{json}{engine_worker}{pid};
 my @workers = $s->workers();
-my @maps = mappings($engine);
-
-open my $mem, '+<', "/proc/$engine/mem"
+my $mem = Hymt::Memory->new($engine)
     or plan skip_all => "/proc/PID/mem: $!";
-binmode $mem;
-
-# the roster begins with the pids of lanes
-
-my ($roster) = grep {
-    (unpack('Q', peek($mem, $_->{at}, 8)) // 0) == $engine
-} @maps;
+my @maps = $mem->shared();
+my $roster = $mem->roster($engine);
 my @lanes = lanes($mem, $maps[0]);
 
 is(scalar(@lanes), 3, 'three lanes are found') or BAIL_OUT('no lanes');
 ok($roster, 'and who has them');
 
-my @pid_of = unpack('Q3', peek($mem, $roster->{at}, 24));
+my @pid_of = unpack('Q3', $mem->peek($roster->{at}, 24));
 
 # a request that is not streamed, but its slot says so before the engine takes
 # it: the worker is told of progress that nobody has asked for
@@ -198,7 +164,7 @@ my @pid_of = unpack('Q3', peek($mem, $roster->{at}, 24));
 
     $s->wait_until(10, sub {
         for my $lane (@lanes) {
-            my $slots = peek($mem, $lane, 65536);
+            my $slots = $mem->peek($lane, 65536);
 
             for (my $i = 0; $i < length $slots; $i += 64) {
                 next if unpack('x' . ($i + 8) . 'L', $slots) != $cap;
@@ -212,7 +178,7 @@ my @pid_of = unpack('Q3', peek($mem, $roster->{at}, 24));
 
     ok($at, 'progress: the job is found');
 
-    poke($mem, $at, unpack('L', peek($mem, $at, 4)) | 1);
+    $mem->poke($at, $mem->word($at) | 1);
     $s->signal('CONT', $engine);
 
     is($s->read_response($sock)->{json}{translation}, $want[0],
@@ -302,8 +268,6 @@ my @pid_of = unpack('Q3', peek($mem, $roster->{at}, 24));
 
     $seen{(split / /)[1]}++ for came(@pids);
     note(join ', ', map { "$_ $seen{$_}" } sort keys %seen);
-
-    close $mem;
 
     is(join(' ', $s->workers()), join(' ', @workers), 'all: nobody died')
         or diag(join "\n", $s->grep_log(qr/exited|leaves|failed|stuck/));
