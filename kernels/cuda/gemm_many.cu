@@ -550,7 +550,9 @@ hymt_gemm_many_init(const hymt_cuda_t *dev)
             return rc;
         }
 
-        most_clusters[i] = n > 0 ? (uint32_t) n : 1;
+        most_clusters[i] = (uint32_t) n < dev->sms / i ? (uint32_t) n
+                                                       : dev->sms / i;
+        most_clusters[i] += most_clusters[i] == 0;
     }
 
     return cudaSuccess;

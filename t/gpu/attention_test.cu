@@ -741,7 +741,12 @@ main(int argc, char **argv)
         test_group(32, 8, 1.0f, "group of 4, 8 kv heads");
     }
 
-    if (!tiny) {
+    if (tiny) {
+        test_group(1, 1, 1.0f, "group of 1");
+        test_group(2, 1, 1.0f, "group of 2");
+        test_group(8, 1, 1.0f, "group of 8");
+
+    } else {
         test_group(4, 2, 1.0f, "group of 2");
         test_group(16, 2, 1.0f, "group of 8");
         test_group(8, 2, 20.0f, "few positions matter");
