@@ -38,12 +38,29 @@ test_load_fails(void)
 }
 
 
+/* One that waits for memory. */
+static hymt_engine_t *
+begin_short(const hymt_engine_params_t *p)
+{
+    hymt_engine_t  *engine;
+
+    engine = begin(p);
+
+    while (!hymt_engine_waits(engine)) {
+        fake_sleep(MS);
+    }
+
+    return engine;
+}
+
+
 /* Others have the memory, and are about to leave it, or not. */
 static void
 test_memory(void)
 {
+    bool                   quick;
+    uint32_t               i;
     uint64_t               began;
-    hymt_error_t           err;
     hymt_engine_t         *engine;
     _Atomic uint32_t       patience;
     hymt_engine_params_t   p;
@@ -67,42 +84,29 @@ test_memory(void)
     p = params(2);
     p.patience = &patience;
     fake.short_of_memory = UINT32_MAX;
-
-    if (hymt_engine_start(&p, &engine, &err) != HYMT_OK) {
-        printf("Bail out! %s\n", err.text);
-        exit(1);
-    }
-
-    while (!hymt_engine_waits(engine)) {
-        fake_sleep(MS);
-    }
+    engine = begin_short(&p);
 
     is_int(state(engine), HYMT_ENGINE_LOADING, "while they don't, it loads");
     has_str(hymt_engine_reason(engine), "not enough memory", "and says why");
 
     atomic_store(&patience, 0);
-
-    while (state(engine) == HYMT_ENGINE_LOADING && wait_news(engine)) {
-        /* void */
-    }
-
+    wait_loaded(engine);
     is_int(state(engine), HYMT_ENGINE_FAILED, "when they have left it fails");
     hymt_engine_stop(engine);
 
     atomic_store(&patience, 1);
 
-    if (hymt_engine_start(&p, &engine, &err) != HYMT_OK) {
-        printf("Bail out! %s\n", err.text);
-        exit(1);
+    /* once in five times: the machine has other things to do */
+
+    for (i = 0, quick = false; i < 5 && !quick; i++) {
+        engine = begin_short(&p);
+
+        began = hymt_now_ns();
+        hymt_engine_stop(engine);
+        quick = hymt_now_ns() - began < 300 * MS;
     }
 
-    while (!hymt_engine_waits(engine)) {
-        fake_sleep(MS);
-    }
-
-    began = hymt_now_ns();
-    hymt_engine_stop(engine);
-    ok(hymt_now_ns() - began < 400 * MS, "stop ends the wait");
+    ok(quick, "stop ends the wait");
 
     is_int(fake.backends, 0, "no backend is left");
 }

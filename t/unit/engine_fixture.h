@@ -111,8 +111,19 @@ state(hymt_engine_t *engine)
 }
 
 
+/* Until it has loaded, or failed to. */
+static inline void
+wait_loaded(hymt_engine_t *engine)
+{
+    while (state(engine) == HYMT_ENGINE_LOADING && wait_news(engine)) {
+        /* void */
+    }
+}
+
+
+/* One that loads. */
 static inline hymt_engine_t *
-start(const hymt_engine_params_t *p)
+begin(const hymt_engine_params_t *p)
 {
     hymt_error_t    err;
     hymt_engine_t  *engine;
@@ -122,9 +133,17 @@ start(const hymt_engine_params_t *p)
         exit(1);
     }
 
-    while (state(engine) == HYMT_ENGINE_LOADING && wait_news(engine)) {
-        /* void */
-    }
+    return engine;
+}
+
+
+static inline hymt_engine_t *
+start(const hymt_engine_params_t *p)
+{
+    hymt_engine_t  *engine;
+
+    engine = begin(p);
+    wait_loaded(engine);
 
     return engine;
 }

@@ -3,25 +3,12 @@
  */
 
 #include "kv_cache.h"
+#include "random.h"
 #include "tap.h"
 
 
 #define N_TABLES  7
 #define N_BLOCKS  40
-
-
-static uint64_t  rng = 88172645463325252;
-
-
-static uint32_t
-roll(uint32_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-
-    return (uint32_t) (rng >> 32) % n;
-}
 
 
 static void

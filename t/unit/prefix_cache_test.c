@@ -4,6 +4,7 @@
  */
 
 #include "prefix_cache.h"
+#include "random.h"
 #include "tap.h"
 
 #include <inttypes.h>
@@ -17,19 +18,7 @@
 #define CONTEXT   (12 * B)
 
 
-static uint64_t            rng;
 static const hymt_scope_t  everybody;
-
-
-static uint32_t
-roll(uint32_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-
-    return (uint32_t) (rng >> 32) % n;
-}
 
 
 static void
@@ -425,23 +414,14 @@ random_run(uint64_t seed)
 int
 main(int argc, char **argv)
 {
-    bool      good;
-    uint64_t  seed, first;
-
     test_without();
     test_waits();
     test_exact();
     test_scope();
     test_all_or_nothing();
 
-    first = argc > 1 ? strtoull(argv[1], NULL, 10) : hymt_now_ns();
-    printf("# seeds from %" PRIu64 "\n", first);
-
-    for (seed = first, good = true; good && seed < first + 200; seed++) {
-        good = random_run(seed);
-    }
-
-    ok(good, "200 random runs: what is skipped holds the prompt's tokens, in"
+    ok(tap_runs(argc, argv, 200, random_run),
+       "200 random runs: what is skipped holds the prompt's tokens, in"
        " its scope; no block is lost");
 
     return tap_done();

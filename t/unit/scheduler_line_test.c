@@ -2,6 +2,7 @@
  * scheduler_line_test.c - the promises of scheduler_line.h.
  */
 
+#include "random.h"
 #include "scheduler_line.h"
 #include "tap.h"
 
@@ -16,19 +17,6 @@
 
 static hymt_seq_t  seqs[N_SEQS];
 static uint32_t    n_seqs;
-
-static uint64_t    rng = 88172645463325252;
-
-
-static uint32_t
-roll(uint32_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-
-    return (uint32_t) (rng >> 32) % n;
-}
 
 
 static hymt_seq_t *
@@ -299,22 +287,13 @@ random_run(uint64_t seed)
 int
 main(int argc, char **argv)
 {
-    bool      good;
-    uint64_t  seed, first;
-
     test_arrival();
     test_flood();
     test_shares();
     test_priorities();
 
-    first = argc > 1 ? strtoull(argv[1], NULL, 10) : hymt_now_ns();
-    printf("# seeds from %" PRIu64 "\n", first);
-
-    for (seed = first, good = true; good && seed < first + 200; seed++) {
-        good = random_run(seed);
-    }
-
-    ok(good, "200 random runs: all that wait are in the line, each flow in"
+    ok(tap_runs(argc, argv, 200, random_run),
+       "200 random runs: all that wait are in the line, each flow in"
        " order");
 
     return tap_done();

@@ -119,19 +119,8 @@ random_run(uint64_t seed)
 int
 main(int argc, char **argv)
 {
-    bool      good;
-    uint64_t  seed, first;
-
-    /* a failing run is repeated by its seed as the only argument */
-
-    first = argc > 1 ? strtoull(argv[1], NULL, 10) : hymt_now_ns();
-    printf("# seeds from %" PRIu64 "\n", first);
-
-    for (seed = first, good = true; good && seed < first + 300; seed++) {
-        good = random_run(seed);
-    }
-
-    ok(good, "300 random runs: each sequence ends once, as it would alone, in"
+    ok(tap_runs(argc, argv, 300, random_run),
+       "300 random runs: each sequence ends once, as it would alone, in"
        " bounded steps; budgets, order and blocks are kept; what is shared is"
        " alike and of one scope");
 

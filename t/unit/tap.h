@@ -118,6 +118,35 @@ tap_cpu_ns(void)
 }
 
 
+/*
+ * Random runs, each with a seed of its own, until one is not good, which then
+ * has said why: its seed as the only argument repeats it.
+ */
+__attribute__((unused))
+static bool
+tap_runs(int argc, char **argv, uint32_t n, bool (*run)(uint64_t seed))
+{
+    uint64_t  seed, first;
+
+    if (argc > 1) {
+        first = strtoull(argv[1], NULL, 10);
+
+    } else {
+        first = (uint64_t) time(NULL) * 1000003 + tap_cpu_ns();
+    }
+
+    printf("# seeds from %" PRIu64 "\n", first);
+
+    for (seed = first; seed < first + n; seed++) {
+        if (!run(seed)) {
+            return false;
+        }
+    }
+
+    return true;
+}
+
+
 __attribute__((unused))
 static int
 tap_done(void)
