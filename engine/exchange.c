@@ -206,6 +206,7 @@ hymt_exchange_stuck(const hymt_host_info_t *info, uint64_t now,
 static void
 hymt_header_reason(hymt_header_t *h, char *reason)
 {
+    size_t    bad;
     uint32_t  i, tries, before, after;
     uint64_t  words[HYMT_REASON_WORDS];
 
@@ -224,6 +225,13 @@ hymt_header_reason(hymt_header_t *h, char *reason)
         if (before == after && before % 2 == 0) {
             memcpy(reason, words, HYMT_REASON_MAX);
             reason[HYMT_REASON_MAX - 1] = '\0';
+
+            /* it goes into JSON, whoever has written it */
+
+            if (!hymt_utf8_check(reason, strlen(reason), &bad)) {
+                reason[bad] = '\0';
+            }
+
             return;
         }
     }

@@ -431,6 +431,12 @@ test_info(void)
     hymt_exchange_info(&ex, &got);
     ok(got.reason[0] == 'r', "the next writer mends it");
 
+    /* one that a peer has written over */
+
+    atomic_store(&hymt_header(&ex)->reason[1], UINT64_MAX);
+    hymt_exchange_info(&ex, &got);
+    is_str(got.reason, "rrrrrrrr", "a spoiled reason ends where it is no text");
+
     hymt_server_close(server);
     server = NULL;
     is_int(event(0).kind, HYMT_EVENT_STATE, "a host that leaves says so");
