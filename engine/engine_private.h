@@ -1,6 +1,6 @@
 /*
  * engine_private.h - what the two sides of an engine share: engine.c is the
- * owner's, engine_thread.c the engine thread's.
+ * owner's, engine_thread.c and engine_load.c the engine thread's.
  *
  * How the two threads meet.  The owner pushes sequences into `inbox`, the
  * engine thread pushes those with news into `outbox`.  Each side says with an
@@ -92,8 +92,17 @@ struct hymt_engine_s {
 /* The thread's function; data is the engine. */
 void *hymt_engine_thread(void *data);
 
+bool hymt_engine_stopping(const hymt_engine_t *engine);
+void hymt_engine_set_state(hymt_engine_t *engine, hymt_engine_state_t state);
+
 /* Adds one to an eventfd. */
 void hymt_engine_notify(int fd);
+
+
+/* ---- engine_load.c ---- */
+
+/* READY, HYMT_ERROR, or HYMT_ABORTED when told to stop. */
+hymt_status_t hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err);
 
 
 #endif /* HYMT_ENGINE_PRIVATE_H */

@@ -3,7 +3,8 @@
  *
  *     host.c          start and stop; loading; what the caller sees
  *     text_thread.c   the loop: messages, news, deadlines, sleep
- *     host_job.c      one job: prompt, sequence, text, answer
+ *     host_job.c      one job: sequence, text, answer
+ *     host_prompt.c   its check, its prompt, its cap
  *     host_log.c      lines for the caller's log
  *
  * All but the log belongs to the text thread once that has started.
@@ -154,6 +155,26 @@ void hymt_host_answer(hymt_host_t *host, hymt_host_job_t *job, uint32_t code,
     const char *error);
 
 void hymt_host_jobs_free(hymt_host_t *host);
+
+/*
+ * Room for want > 0 elements; what was in buf is not kept.  NULL: no memory,
+ * buf is as it was.
+ */
+void *hymt_host_grow(void *buf, size_t *cap, size_t want, size_t size);
+
+
+/* ---- host_prompt.c ---- */
+
+/* HYMT_ERROR: it asks for what can't be. */
+hymt_status_t hymt_host_check(hymt_host_t *host, const hymt_job_t *job,
+    hymt_error_t *err);
+
+/*
+ * Fills ids and the sequence.  HYMT_ERROR: the text; HYMT_TOO_LONG; HYMT_AGAIN:
+ * no memory.
+ */
+hymt_status_t hymt_host_prompt(hymt_host_t *host, hymt_host_job_t *job,
+    hymt_error_t *err);
 
 
 /* ---- host_log.c ---- */
