@@ -193,6 +193,12 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     is($s->json('/translate', $one)->{status}, 200,
        'slow: others are served');
 
+    # one that goes on before its time
+
+    my ($i) = grep { !$refused{$_} } 0 .. $#slow;
+
+    $s->write($slow[$i], substr($raw, 100_000, 1));
+
     # what is left of the half is taken, until there is no room for 12 KB more;
     # they are as large as one that comes as a whole: in one segment
 
@@ -215,12 +221,7 @@ my $one = { text => 'Open the file.', tgt_lang => 'de' };
     is($s->send($whole)->{status}, 200,
        'slow: a body that is there at once takes nothing of it');
 
-    # one that goes on before its time
-
-    my ($i) = grep { !$refused{$_} } 0 .. $#slow;
-
-    $slow[$i]->blocking(1);
-    $s->write($slow[$i], substr($raw, 100_000));
+    $s->write($slow[$i], substr($raw, 100_001));
     is($s->read_response($slow[$i])->{status}, 200,
        'slow: one that goes on is answered');
     ok($s->wait_until(30, sub { $used->() == 0 }),

@@ -510,7 +510,9 @@ sub host {
 
     my $sock = $s->open("GET /ready HTTP/1.1\r\nHost: l\r\n");
 
-    sleep(0.3);
+    # to be accepted
+
+    sleep(0.3 * Hymt::Process::slowness());
     $s->signal('QUIT');
     ok($s->wait_until(5, sub { $s->leaving() }), 'drain: on its way out');
 
