@@ -40,8 +40,7 @@ typedef struct {
                                     _MANY: % 32, SILU % 64 */
     uint16_t          depth;     /* of a stage, in 64 columns: 1, 2, 4;
                                     _MANY: 1, to 128 tokens also 2 */
-    uint16_t          share_x;   /* blocks of a cluster with the same tokens;
-                                    _MANY: 1 where depth is more, as share_w */
+    uint16_t          share_x;   /* blocks of a cluster with the same tokens */
     uint16_t          share_w;   /* ... with the same rows of the weight */
     uint16_t          ring;      /* KB of shared memory */
 

@@ -43,8 +43,8 @@
 
 
 typedef struct {
-    CUtensorMap  w;          /* (64, n, k / 64), box (64, R / share_w, D) */
-    CUtensorMap  x;          /* (64, m, k / 64), box (64, T / share_x, D) */
+    CUtensorMap  w;          /* (64, n, k / 64), box (64, R, D), or where it */
+    CUtensorMap  x;          /* is shared (64, R / share_w, 1); x: m, T */
     CUtensorMap  y;          /* (n, m), SILU (n / 2, m), box (32, chunk) */
     uint32_t     m;
     uint32_t     n;
@@ -96,7 +96,7 @@ struct place {
 /*
  * One operand's copies to the ring, by one thread: D boxes a stage, to the
  * place `at` bytes into that of the stage.  What blocks share each of them
- * brings a part of, to all.
+ * brings a part of, to all, box by box.
  */
 struct many_copier {
     const void  *map;
@@ -122,8 +122,13 @@ struct many_copier {
                 hymt_tma_load_3d(smem, map, bar, 0, first, i * depth, policy);
 
             } else {
-                hymt_tma_multicast_3d(smem + rank * part * 128, map, bar, 0,
-                                      first + rank * part, i, mask, policy);
+#pragma unroll 1
+                for (uint32_t j = 0; j < depth; j++) {
+                    hymt_tma_multicast_3d(smem + (j * share + rank) * part
+                                                 * 128, map, bar, 0,
+                                          first + rank * part, i * depth + j,
+                                          mask, policy);
+                }
             }
 
             to.next();
@@ -576,7 +581,8 @@ hymt_gemm_many_map(const hymt_gemm_shape_t *shape,
     const hymt_gemm_plan_t *plan, void *map, char *err, size_t cap)
 {
     if (!map_operand((CUtensorMap *) map, shape->w, shape->n, shape->k,
-                     plan->rows / plan->share_w, plan->depth))
+                     plan->rows / plan->share_w,
+                     plan->share_w > 1 ? 1 : plan->depth))
     {
         snprintf(err, cap, "cuTensorMapEncodeTiled() failed for a weight of"
                  " %u x %u", shape->n, shape->k);
@@ -601,7 +607,7 @@ hymt_gemm_many_fits(const hymt_gemm_shape_t *shape,
            && plan->rows <= GROUPS * 64
            && plan->rows % (8 * plan->share_w) == 0
            && plan->tokens % (8 * plan->share_x) == 0
-           && share <= (plan->depth == 1 ? HYMT_GEMM_CLUSTER : 1)
+           && share <= HYMT_GEMM_CLUSTER
            && stages_of(plan) >= 2;
 }
 
@@ -648,7 +654,7 @@ hymt_gemm_many_run(const hymt_cuda_t *dev, const hymt_gemm_shape_t *shape,
 
     if (kernel == NULL
         || !map_operand(&p.x, shape->x, m, shape->k, tokens / plan->share_x,
-                        plan->depth)
+                        plan->share_x > 1 ? 1 : plan->depth)
         || hymt_tensor_map(&p.y, &y) != 0)
     {
         return cudaErrorInvalidValue;

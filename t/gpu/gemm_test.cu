@@ -403,8 +403,8 @@ check_tiles(const case_t *c, const char *name)
         cut.plan.kind = HYMT_GEMM_MANY;
         cut.plan.tokens = tokens[i / 4];
         cut.plan.depth = 1 + i % 2;
-        cut.plan.share_x = cut.plan.depth > 1 ? 1 : 1 << random_below(3);
-        cut.plan.share_w = cut.plan.depth > 1 ? 1 : 1 << random_below(2);
+        cut.plan.share_x = 1 << random_below(3);
+        cut.plan.share_w = 1 << random_below(cut.plan.share_x == 4 ? 2 : 3);
 
         /* up to two groups, or three */
 
