@@ -71,6 +71,8 @@ environment
   CC, CFLAGS     the compiler and its optimisation: cc, "-O2 -g"
   DESTDIR        install: goes before every path
   prefix         install: /usr/local unless set
+  HYMT_GPU_GREEDY      gpu-test: transformers' greedy tokens in bf16, a file of
+                 tools/hf-greedy.py
   HYMT_GPU_LOGITS      gpu-test: what transformers computes, a file that
                  tools/hf-logits.py models/demo=FILE has written
   HYMT_GPU_SOAK  gpu-faults: seconds of bench/soak: 60 unless set

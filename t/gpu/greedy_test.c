@@ -7,6 +7,11 @@
  *
  * 300 sentences of models/demo/golden into the language they are there with,
  * and the first 200 of them into another one.
+ *
+ * greedy_test texts FILE: writes what the CPU's translations are, without a
+ * GPU, for tools/hf-greedy.py.
+ * greedy_test FILE: also compares what that has made of it: transformers in
+ * bf16 leaves the CPU's translations as often as we do, and as far.
  */
 
 #include "backend_fixture.h"
@@ -32,6 +37,15 @@ typedef struct {
     uint32_t    prompt[PROMPT];
     uint32_t    out[CAP];
 } text_t;
+
+
+/* Translations that are others than the CPU's. */
+typedef struct {
+    uint32_t    texts;
+    uint32_t    over_one;     /* of them, more than one bf16 ulp apart */
+    double      sum;          /* of ulps */
+    double      most;
+} apart_t;
 
 
 static text_t             texts[2][TEXTS];
@@ -222,14 +236,73 @@ translate(const char *backend, text_t *list)
 }
 
 
+static bool
+ends(const text_t *t, uint32_t token)
+{
+    uint32_t  i;
+
+    for (i = 0; i < t->s.n_stop; i++) {
+        if (t->s.stop[i] == token) {
+            return true;
+        }
+    }
+
+    return false;
+}
+
+
+/* Token `at` of the output, HYMT_TOKEN_NONE for its end. */
+static uint32_t
+token_of(const text_t *t, uint32_t at)
+{
+    return at < t->s.n_out ? t->out[at] : HYMT_TOKEN_NONE;
+}
+
+
+/* The first place where they differ; CAP: none. */
+static uint32_t
+first_difference(const text_t *a, const text_t *b)
+{
+    uint32_t  i;
+
+    for (i = 0; i < hymt_max(a->s.n_out, b->s.n_out); i++) {
+        if (token_of(a, i) != token_of(b, i)) {
+            return i;
+        }
+    }
+
+    return CAP;
+}
+
+
+/* Of a token, or of the best that ends. */
+static double
+logit_of(const text_t *t, const float *row, uint32_t token)
+{
+    float     best;
+    uint32_t  i;
+
+    if (token != HYMT_TOKEN_NONE) {
+        return (double) row[token];
+    }
+
+    best = -INFINITY;
+
+    for (i = 0; i < t->s.n_stop; i++) {
+        best = hymt_max(best, row[t->s.stop[i]]);
+    }
+
+    return (double) best;
+}
+
+
 /* What the CPU's token is ahead of the other one, in bf16 ulps of its logit. */
 static double
-margin(const hymt_model_t *model, const text_t *t, uint32_t at,
-    uint32_t cpu_token, uint32_t other)
+margin(const hymt_model_t *model, const text_t *t, uint32_t at, uint32_t other)
 {
     float           *logits, *row;
     seq_t            s;
-    double           ulp;
+    double           best, ulps;
     uint32_t         rows, token;
     hymt_backend_t  *b;
 
@@ -247,70 +320,185 @@ margin(const hymt_model_t *model, const text_t *t, uint32_t at,
     }
 
     row = logits + (size_t) (rows - 1) * model->config.vocab;
-    ulp = ldexp(1, ilogb((double) row[cpu_token]) - 7);
-    ulp = ((double) row[cpu_token] - row[other]) / ulp;
+    best = logit_of(t, row, token_of(t, at));
+    ulps = (best - logit_of(t, row, other)) / ldexp(1, ilogb(best) - 7);
 
     free(logits);
     hymt_backend_cpu.destroy(b);
 
-    return ulp;
+    return ulps;
+}
+
+
+/* Against the CPU's, of which the first differences are told. */
+static apart_t
+compare(const hymt_model_t *model, const text_t *list)
+{
+    double    ulps;
+    apart_t   d;
+    uint32_t  i, at;
+
+    memset(&d, 0, sizeof(d));
+
+    for (i = 0; i < n_texts; i++) {
+        at = first_difference(&texts[0][i], &list[i]);
+
+        if (at == CAP) {
+            continue;
+        }
+
+        ulps = margin(model, &texts[0][i], at, token_of(&list[i], at));
+
+        d.texts++;
+        d.over_one += ulps > 1;
+        d.sum += ulps;
+        d.most = hymt_max(d.most, ulps);
+    }
+
+    printf("# %u of %u differ, first where the CPU's two tokens are %.2f bf16"
+           " ulps apart in the mean, %.2f at most, more than one %u times\n",
+           d.texts, n_texts, d.texts ? d.sum / d.texts : 0, d.most,
+           d.over_one);
+
+    return d;
+}
+
+
+/* Of two counts of rare things: no more than chance makes of one number, three
+   deviations. */
+static bool
+within_chance(uint32_t ours, uint32_t other)
+{
+    double  more;
+
+    more = (double) ours - other;
+
+    return more <= 3 * sqrt((double) ours + other);
+}
+
+
+/* A line a text: its prompt, the output, and what ends one; by tabs. */
+static int
+write_texts(const char *path)
+{
+    FILE      *f;
+    text_t    *t;
+    uint32_t   i, j;
+
+    f = fopen(path, "w");
+
+    for (i = 0; f != NULL && i < n_texts; i++) {
+        t = &texts[0][i];
+
+        for (j = 0; j < t->s.n_prompt; j++) {
+            fprintf(f, "%s%" PRIu32, j ? " " : "", t->prompt[j]);
+        }
+
+        fputc('\t', f);
+
+        for (j = 0; j < t->s.n_out; j++) {
+            fprintf(f, "%s%" PRIu32, j ? " " : "", t->out[j]);
+        }
+
+        fputc('\t', f);
+
+        for (j = 0; j < t->s.n_stop; j++) {
+            fprintf(f, "%s%" PRIu32, j ? " " : "", t->s.stop[j]);
+        }
+
+        fprintf(f, "\n");
+    }
+
+    if (f == NULL || fclose(f) != 0) {
+        hymt_fail(&err, "not written");
+        die(path);
+    }
+
+    return 0;
+}
+
+
+/* Another program's tokens, a line a text, up to an end or a difference. */
+static void
+read_tokens(const char *path, text_t *list)
+{
+    FILE      *f;
+    char      *line, *rest, *word;
+    size_t     cap;
+    text_t    *t;
+    uint32_t   i, token;
+
+    line = NULL;
+    cap = 0;
+    f = fopen(path, "r");
+
+    for (i = 0; i < n_texts; i++) {
+        if (f == NULL || getline(&line, &cap, f) == -1) {
+            hymt_fail(&err, "not there, or too few lines");
+            die(path);
+        }
+
+        t = &list[i];
+        t->s.n_out = 0;
+        rest = line;
+
+        while ((word = strsep(&rest, " \n")) != NULL && t->s.n_out < CAP) {
+            token = (uint32_t) strtoul(word, NULL, 10);
+
+            if (*word == '\0' || ends(t, token)) {
+                break;
+            }
+
+            t->out[t->s.n_out++] = token;
+        }
+    }
+
+    free(line);
+    fclose(f);
 }
 
 
 int
 main(int argc, char **argv)
 {
-    double         seconds[2], ulps, most;
-    uint32_t       i, j, n, differ, far;
-    text_t        *a, *b;
+    double         seconds[2];
+    apart_t        ours, other;
     hymt_model_t  *model;
 
-    (void) argc;
     (void) cuda_ops(argv[0]);
 
     read_texts();
+    seconds[0] = translate("cpu", texts[0]);
+
+    if (argc > 2 && strcmp(argv[1], "texts") == 0) {
+        return write_texts(argv[2]);
+    }
 
     if (hymt_model_open(DEMO, &model, &err) != HYMT_OK) {
         die(DEMO);
     }
 
-    seconds[0] = translate("cpu", texts[0]);
     seconds[1] = translate("cuda", texts[1]);
-
-    differ = 0;
-    far = 0;
-    most = 0;
-
-    for (i = 0; i < n_texts; i++) {
-        a = &texts[0][i];
-        b = &texts[1][i];
-        n = hymt_min(a->s.n_out, b->s.n_out);
-
-        for (j = 0; j < n && a->out[j] == b->out[j]; j++) { /* void */ }
-
-        if (j == n && a->s.n_out == b->s.n_out) {
-            continue;
-        }
-
-        differ++;
-
-        /* where one ends, the other goes on: the end is no token of `out` */
-
-        if (j == n) {
-            continue;
-        }
-
-        ulps = margin(model, a, j, a->out[j], b->out[j]);
-        most = hymt_max(most, ulps);
-        far += ulps > 1;
-    }
-
-    ok(differ * 100 <= n_texts * MOST, "%u of %u translations differ from the"
-       " CPU's: %.1f %%, at most %d %%", differ, n_texts,
-       100.0 * differ / n_texts, MOST);
-    ok(most <= TIE, "where they first differ the CPU's two tokens are at most"
-       " %.2f bf16 ulps apart (%u over 1), at most %.0f", most, far, TIE);
     printf("# cpu %.2f s, cuda %.2f s\n", seconds[0], seconds[1]);
+
+    ours = compare(model, texts[1]);
+
+    ok(ours.texts * 100 <= n_texts * MOST, "%u of %u translations differ from"
+       " the CPU's: %.1f %%, at most %d %%", ours.texts, n_texts,
+       100.0 * ours.texts / n_texts, MOST);
+    ok(ours.most <= TIE, "where they first differ the CPU's two tokens are at"
+       " most %.2f bf16 ulps apart, at most %.0f", ours.most, TIE);
+
+    if (argc > 1) {
+        read_tokens(argv[1], texts[1]);
+        other = compare(model, texts[1]);
+
+        ok(within_chance(ours.texts, other.texts),
+           "%u differ, of transformers' in bf16 %u", ours.texts, other.texts);
+        ok(within_chance(ours.over_one, other.over_one),
+           "%u by more than one ulp, of transformers' %u", ours.over_one,
+           other.over_one);
+    }
 
     hymt_model_close(model);
 

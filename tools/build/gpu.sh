@@ -55,6 +55,9 @@ gpu_test() {
             fi
 
             args=(models/demo "$HYMT_GPU_LOGITS")
+
+        elif [ "$name" = greedy_test ] && [ -n "${HYMT_GPU_GREEDY:-}" ]; then
+            args=("$HYMT_GPU_GREEDY")
         fi
 
         if ! timeout "$GPU_LIMIT" "$i" "${args[@]}" > "$said" 2>&1; then
