@@ -6,10 +6,13 @@
  * is a step that NGINX sees: time by the device's clock (step_ns), and from
  * launch() to collect().  What the scheduler fills steps to (hymt_card_sizes)
  * is read off it.
+ *
+ * The last step is what a profiler is told to look at (tools/ncu-figures.py).
  */
 
 #include "backend.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +37,7 @@ typedef struct {
 typedef struct {
     const hymt_backend_ops_t  *ops;
     hymt_backend_t            *b;
+    uint32_t                   context;
     uint32_t                   vocab;
     uint32_t                  *tokens;     /* [MIXED_ROWS] */
     uint32_t                  *blocks;     /* [MIXED_BLOCKS] */
@@ -47,6 +51,7 @@ static hymt_status_t mixed_run(mixed_t *m, const mixed_case_t *c,
     uint32_t steps, hymt_error_t *err);
 static void mixed_seq(mixed_t *m, uint32_t i, uint32_t rows, uint32_t pos,
     uint32_t first);
+static void mixed_profiler(const char *call);
 static int mixed_compare(const void *one, const void *two);
 
 
@@ -87,10 +92,35 @@ main(int argc, char **argv)
 
     memset(&m, 0, sizeof(m));
     memset(&p, 0, sizeof(p));
+    memset(&one, 0, sizeof(one));
+    m.context = MIXED_CONTEXT;
+
+    if (argc > 2) {
+        one.decode = (uint32_t) atoi(argv[2]);
+        one.pos = (uint32_t) atoi(argv[3]);
+        one.prompts = (uint32_t) atoi(argv[4]);
+        one.length = (uint32_t) atoi(argv[5]);
+
+        if (one.pos < MIXED_ROWS && one.length < MIXED_ROWS) {
+            m.context = hymt_max(m.context, one.pos + 1);
+            m.context = hymt_max(m.context, one.length);
+            m.context = hymt_ceil_div(m.context, HYMT_KV_BLOCK) * HYMT_KV_BLOCK;
+        }
+
+        if (one.decode + one.prompts > MIXED_BATCH
+            || one.decode + one.prompts * one.length > MIXED_ROWS
+            || one.pos >= m.context || one.length > m.context
+            || (one.decode + one.prompts) * m.context
+               > MIXED_BLOCKS * HYMT_KV_BLOCK)
+        {
+            fputs(mixed_help, stderr);
+            return 2;
+        }
+    }
 
     p.max_batch = MIXED_BATCH;
     p.max_rows = MIXED_ROWS;
-    p.context = MIXED_CONTEXT;
+    p.context = m.context;
     p.n_blocks = MIXED_BLOCKS;
 
     m.ops = hymt_backend_find("cuda", &err);
@@ -116,19 +146,6 @@ main(int argc, char **argv)
            "  us a row\n");
 
     if (argc > 2) {
-        one.decode = (uint32_t) atoi(argv[2]);
-        one.pos = (uint32_t) atoi(argv[3]);
-        one.prompts = (uint32_t) atoi(argv[4]);
-        one.length = (uint32_t) atoi(argv[5]);
-
-        if (one.decode + one.prompts > MIXED_BATCH
-            || one.decode + one.prompts * one.length > MIXED_ROWS
-            || one.pos >= MIXED_CONTEXT || one.length > MIXED_CONTEXT)
-        {
-            fputs(mixed_help, stderr);
-            return 2;
-        }
-
         if (mixed_fill(&m, one.pos + 1, &err) != HYMT_OK
             || mixed_run(&m, &one, argc > 6 ? (uint32_t) atoi(argv[6])
                                             : MIXED_STEPS, &err)
@@ -162,7 +179,7 @@ main(int argc, char **argv)
 static hymt_status_t
 mixed_fill(mixed_t *m, uint32_t length, hymt_error_t *err)
 {
-    uint32_t         i, n, at_once;
+    uint32_t         i, n, at_once, slots;
     hymt_batch_t     batch;
     hymt_sampling_t  sampling;
     uint32_t         out[MIXED_BATCH];
@@ -183,14 +200,16 @@ mixed_fill(mixed_t *m, uint32_t length, hymt_error_t *err)
         m->ops->slot_begin(m->b, i, &sampling, m->tokens, 1);
     }
 
-    at_once = 2048 / length;
+    at_once = MIXED_ROWS / length;
+    slots = MIXED_BLOCKS * HYMT_KV_BLOCK / m->context;
+    slots = hymt_min(slots, MIXED_BATCH);
 
-    for (i = 0; i < MIXED_BATCH; i += at_once) {
+    for (i = 0; i < slots; i += at_once) {
 
-        for (n = 0; n < at_once && i + n < MIXED_BATCH; n++) {
+        for (n = 0; n < at_once && i + n < slots; n++) {
             mixed_seq(m, n, length, 0, 0);
             m->seqs[n].slot = i + n;
-            m->seqs[n].blocks = m->blocks + (i + n) * MIXED_CONTEXT
+            m->seqs[n].blocks = m->blocks + (i + n) * m->context
                                             / HYMT_KV_BLOCK;
         }
 
@@ -233,6 +252,10 @@ mixed_run(mixed_t *m, const mixed_case_t *c, uint32_t steps, hymt_error_t *err)
     steps = hymt_min(hymt_max(steps, 1), MIXED_STEPS);
 
     for (i = 0; i < steps + 3; i++) {
+        if (i == steps + 2) {
+            mixed_profiler("cuProfilerStart");
+        }
+
         start = hymt_now_ns();
 
         if (m->ops->launch(m->b, &batch, err) != HYMT_OK
@@ -248,6 +271,8 @@ mixed_run(mixed_t *m, const mixed_case_t *c, uint32_t steps, hymt_error_t *err)
             device[i - 3] = m->ops->step_ns(m->b);
         }
     }
+
+    mixed_profiler("cuProfilerStop");
 
     qsort(host, steps, sizeof(uint64_t), mixed_compare);
     qsort(device, steps, sizeof(uint64_t), mixed_compare);
@@ -275,8 +300,31 @@ mixed_seq(mixed_t *m, uint32_t i, uint32_t rows, uint32_t pos, uint32_t first)
     s->n_rows = rows;
     s->pos = pos;
     s->tokens = m->tokens + first;
-    s->blocks = m->blocks + i * MIXED_CONTEXT / HYMT_KV_BLOCK;
+    s->blocks = m->blocks + i * m->context / HYMT_KV_BLOCK;
     s->sample = true;
+}
+
+
+/* The driver is the backend's: it is not linked with. */
+static void
+mixed_profiler(const char *call)
+{
+    int   (*entry)(void);
+    void   *driver;
+
+    driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (driver == NULL) {
+        return;
+    }
+
+    *(void **) &entry = dlsym(driver, call);
+
+    if (entry != NULL) {
+        (void) entry();
+    }
+
+    dlclose(driver);
 }
 
 
