@@ -253,6 +253,32 @@ my @fell = grep {
 
 is_deeply([map { $_->{name} } @fell], [], 'after a reload: nothing fell');
 
+# nothing that a client names becomes a label
+
+{
+    my $odd = sub {
+        my ($name) = @_;
+
+        $s->json('/v1/chat/completions', { model => $name,
+            messages => [{ role => 'user', content => 'Go.' }] });
+        $s->json('/translate', { %USE, src_lang => $name });
+        $s->json('/translate', { %USE, text => '', session_id => $name });
+        $s->get("/libre/$name");
+        $s->json('/libre/translate', { q => 'Go.', source => $name,
+                                       target => 'de' });
+    };
+
+    $odd->('oddname0');
+
+    my $before = metrics($s);
+
+    $odd->("oddname$_") for 1 .. 5;
+
+    unlike($s->get('/metrics')->{body}, qr/oddname/, 'names: none is shown');
+    is(scalar @{metrics($s)->{samples}}, scalar @{$before->{samples}},
+       'names: no series more');
+}
+
 # a folder under the roof of "small": full, late, gone
 
 my $served = 0;
