@@ -21,6 +21,7 @@
  *   ngx_http_hymt_stream.c   results -> events, as they come
  *   ngx_http_hymt_zone.c     the exchanges and bells of a cycle
  *   ngx_http_hymt_runtime.c  this process's ends of them, life and death
+ *   ngx_http_hymt_engine.c   jobs to the engines, results from them
  *   ngx_http_hymt_hosts.c    the engine hosts in worker 0
  *   ngx_http_hymt_buffers.c  the memory that requests may take
  *   ngx_http_hymt_watch.c    worker 0: engines that hang, workers that leave
@@ -129,6 +130,9 @@ ngx_http_hymt_counters_t *ngx_http_hymt_counters(void);
 ngx_uint_t ngx_http_hymt_turn_spent(void);
 void ngx_http_hymt_turn_take(size_t bytes);
 
+
+/* ngx_http_hymt_engine.c */
+
 /*
  * Submits a job that has its item, unit id and call set.  NGX_OK; NGX_AGAIN: no
  * slot is free or the lane is not attached yet; NGX_DECLINED: it does not fit a
@@ -143,43 +147,6 @@ ngx_uint_t ngx_http_hymt_started(ngx_http_hymt_job_t *job);
 
 /* this process is the engines' and ends with them */
 ngx_uint_t ngx_http_hymt_leaves(void);
-
-/* ngx_http_hymt_buffers.c */
-
-/* a process begins: what threads free is for others to take */
-void ngx_http_hymt_bound_malloc(void);
-
-/* room for `more` bytes of hymt_buffers: NGX_OK, or NGX_DECLINED */
-ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
-void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
-
-/*
- * Of a body a part has come, and the worker turns to others.  Clients may make
- * the rest as slow as they like, so such bodies have at most half of
- * hymt_buffers beside the first kilobytes of each: NGX_OK, or NGX_DECLINED.
- * Then it has come.
- */
-ngx_int_t ngx_http_hymt_body_waits(ngx_http_hymt_call_t *call);
-void ngx_http_hymt_body_came(ngx_http_hymt_call_t *call);
-
-ngx_uint_t ngx_http_hymt_buffers_full(void);
-void ngx_http_hymt_fail_buffers(ngx_http_hymt_call_t *call);
-
-
-/* ngx_http_hymt_load.c: what all workers have in hand */
-size_t ngx_http_hymt_load_size(ngx_http_hymt_main_conf_t *hmcf);
-void ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf,
-    hymt_quota_t *words);
-void ngx_http_hymt_load_reset(ngx_http_hymt_main_conf_t *hmcf,
-    ngx_uint_t lane);
-
-/* hymt_concurrency; a look, before the body is read: NGX_OK or NGX_ERROR
-   (failure) */
-ngx_int_t ngx_http_hymt_check_location(ngx_http_hymt_call_t *call);
-
-/* hymt_concurrency and "queue_tokens"; the same, and from now on it counts */
-ngx_int_t ngx_http_hymt_load_take(ngx_http_hymt_call_t *call, ngx_uint_t lane);
-void ngx_http_hymt_load_give(ngx_http_hymt_call_t *call, ngx_uint_t lane);
 
 /* the text so far of a job in the engine: the slot's, to be copied */
 void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
@@ -214,6 +181,45 @@ ngx_uint_t ngx_http_hymt_engine_info(ngx_http_hymt_model_t *model,
 ngx_uint_t ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
     const hymt_host_info_t *info, ngx_msec_t patience);
 uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
+
+
+/* ngx_http_hymt_buffers.c */
+
+/* a process begins: what threads free is for others to take */
+void ngx_http_hymt_bound_malloc(void);
+
+/* room for `more` bytes of hymt_buffers: NGX_OK, or NGX_DECLINED */
+ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
+void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);
+
+/*
+ * Of a body a part has come, and the worker turns to others.  Clients may make
+ * the rest as slow as they like, so such bodies have at most half of
+ * hymt_buffers beside the first kilobytes of each: NGX_OK, or NGX_DECLINED.
+ * Then it has come.
+ */
+ngx_int_t ngx_http_hymt_body_waits(ngx_http_hymt_call_t *call);
+void ngx_http_hymt_body_came(ngx_http_hymt_call_t *call);
+
+ngx_uint_t ngx_http_hymt_buffers_full(void);
+void ngx_http_hymt_fail_buffers(ngx_http_hymt_call_t *call);
+
+
+/* ngx_http_hymt_load.c: what all workers have in hand */
+
+size_t ngx_http_hymt_load_size(ngx_http_hymt_main_conf_t *hmcf);
+void ngx_http_hymt_load_create(ngx_http_hymt_main_conf_t *hmcf,
+    hymt_quota_t *words);
+void ngx_http_hymt_load_reset(ngx_http_hymt_main_conf_t *hmcf,
+    ngx_uint_t lane);
+
+/* hymt_concurrency; a look, before the body is read: NGX_OK or NGX_ERROR
+   (failure) */
+ngx_int_t ngx_http_hymt_check_location(ngx_http_hymt_call_t *call);
+
+/* hymt_concurrency and "queue_tokens"; the same, and from now on it counts */
+ngx_int_t ngx_http_hymt_load_take(ngx_http_hymt_call_t *call, ngx_uint_t lane);
+void ngx_http_hymt_load_give(ngx_http_hymt_call_t *call, ngx_uint_t lane);
 
 
 /* ngx_http_hymt_call.c */

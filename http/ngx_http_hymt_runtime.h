@@ -68,6 +68,13 @@ typedef struct {
 extern ngx_http_hymt_runtime_t  *ngx_http_hymt_runtime;
 
 
+/* ngx_http_hymt_engine.c */
+
+/* takes what engines have to say, a part of it at a time; the same, posted */
+void ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt);
+void ngx_http_hymt_drain_event(ngx_event_t *ev);
+
+
 /* ngx_http_hymt_hosts.c */
 
 /* a timer: those of all models that are used */
