@@ -215,15 +215,17 @@ ngx_http_hymt_drain_event(ngx_event_t *ev)
 void
 ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
 {
-    ngx_uint_t               i, n;
+    ngx_uint_t               i, n, looked, nelts;
     hymt_event_t             event;
     hymt_client_t           *client;
     ngx_http_hymt_model_t  **models;
 
     models = rt->conf->models.elts;
+    nelts = rt->conf->models.nelts;
     n = 0;
 
-    for (i = 0; i < rt->conf->models.nelts; i++) {
+    for (looked = 0; looked < nelts; looked++) {
+        i = (rt->first + looked) % nelts;
 
         if (rt->hosts[i] != NULL) {
             ngx_http_hymt_log_host(rt, models[i]);
@@ -235,21 +237,26 @@ ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
             continue;
         }
 
-        do {
-            while (hymt_client_poll(client, &event) == HYMT_OK) {
+        for ( ;; ) {
 
+            if (hymt_client_poll(client, &event) == HYMT_OK) {
                 ngx_http_hymt_dispatch(rt, models[i], client, &event);
 
-                if (++n == NGX_HTTP_HYMT_EVENTS_A_WAKE) {
-
-                    /* let other connections have their turn */
-
-                    ngx_post_event(&rt->more, &ngx_posted_next_events);
-                    return;
-                }
+            } else if (!hymt_client_arm(client)) {
+                break;
             }
 
-        } while (hymt_client_arm(client));
+            /* memory gone wild may have news without an event */
+
+            if (++n == NGX_HTTP_HYMT_EVENTS_A_WAKE) {
+
+                /* let other connections have their turn, and models */
+
+                rt->first = i + 1;
+                ngx_post_event(&rt->more, &ngx_posted_next_events);
+                return;
+            }
+        }
 
         /* a canceled job's slot comes back without an event */
 

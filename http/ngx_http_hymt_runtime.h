@@ -42,6 +42,7 @@ typedef struct {
     size_t                           turn;    /* bytes taken since epoll */
 
     ngx_event_t                      more;    /* posted: drain again */
+    ngx_uint_t                       first;   /* model to begin with */
     ngx_event_t                      hold;    /* worker 0 leaves last */
     ngx_event_t                      resume;  /* worker 0: start engines */
     ngx_uint_t                       recycle; /* worker 0 leaves at once */

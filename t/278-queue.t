@@ -11,7 +11,7 @@ use Hymt::Metrics;
 use Hymt::Server;
 use IO::Select;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 # one that says it takes terms, context and style
 
@@ -263,4 +263,87 @@ is($m->value('hymt_rejections_total', reason => 'queue_full'), 2,
 }
 
 $s->finish();
+
+# results of many wait in the worker, and one of another model's engine
+
+{
+    $s = Hymt::Server->new(timeout => 60, conf => <<'END');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 256; }
+http {
+    %%GLOBALS_HTTP%%
+    hymt_model many { path %%MODEL%%; threads 1; max_batch 64; context 512;
+                      queue 128; }
+    hymt_model one { path %%MODEL%%; threads 1; max_batch 1; context 512; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /many { hymt_translate many; }
+        location = /one { hymt_translate one; }
+        location = /status { hymt_status; }
+    }
+}
+END
+
+    $s->start();
+    ok($s->wait_until(30, sub {
+        2 == grep { $_->{state} eq 'ready' }
+                  @{$s->get('/status')->{json}{models}};
+    }), 'models: ready');
+
+    my $host = $s->get('/status')->{json}{engine_worker}{pid};
+    my ($worker) = grep { $_ != $host } $s->workers();
+
+    # the engines get them at once, and the worker their results; connections
+    # are kept, as those that are not linger, and the log waits for that
+
+    $s->signal('STOP', $host);
+
+    my @socks = map {
+        $s->open(request($_, 2) =~ s/Connection: close\r\n//r)
+    } '/one', ('/many') x 100;
+
+    ok($s->wait_until(20, sub {
+        my $n = 0;
+
+        $n += $_->{queue}{in_flight}
+            for @{$s->get('/status')->{json}{models}};
+
+        return $n == 101;
+    }), 'models: all are in flight');
+
+    $s->signal('STOP', $worker);
+    $s->signal('CONT', $host);
+
+    # until the engines have nothing more to do
+
+    my $ticks = -1;
+
+    $s->wait_until(30, sub {
+        my @stat = split ' ', Hymt::Process::slurp("/proc/$host/stat");
+        my $now = $stat[13] + $stat[14];
+        my $rest = $now == $ticks;
+
+        $ticks = $now;
+        sleep(1) if !$rest;
+
+        return $rest;
+    });
+
+    $s->signal('CONT', $worker);
+
+    my @order;
+
+    ok($s->wait_until(20, sub {
+        @order = $s->access_log() =~ m{"POST /(many|one) HTTP/1.1" 200 }g;
+        return @order == 101;
+    }), 'models: all are answered');
+
+    my ($at) = grep { $order[$_] eq 'one' } 0 .. $#order;
+
+    cmp_ok($at, '<', 50, 'models: it does not wait for all of the others');
+
+    $s->finish();
+}
+
 done_testing();
