@@ -317,14 +317,17 @@ bench_decode(const model_t *model, uint32_t batch, uint32_t ctx)
 }
 
 
-/* A whole prompt from position 0 in one launch; `from`: the last rows of it. */
+/*
+ * A whole prompt from position 0 in one launch, its end first, as in a step;
+ * `from`: the last rows of it.
+ */
 static void
 bench_prefill(const model_t *model, uint32_t n_seqs, uint32_t from,
     uint32_t ctx)
 {
     double                 seconds, flop;
     size_t                 cache_bytes;
-    uint32_t               n, rows, most;
+    uint32_t               n, pos, rows, most;
     buffers_t              b;
     hymt_attention_item_t *items;
 
@@ -335,8 +338,9 @@ bench_prefill(const model_t *model, uint32_t n_seqs, uint32_t from,
     flop = 0;
 
     for (uint32_t seq = 0; seq < n_seqs; seq++) {
-        for (uint32_t pos = from; pos < ctx; pos += rows) {
-            rows = ctx - pos < most ? ctx - pos : most;
+        for (uint32_t end = ctx; end > from; end = pos) {
+            pos = from + (end - from - 1) / most * most;
+            rows = end - pos;
 
             items[n].row = seq * (ctx - from) + pos - from;
             items[n].n_rows = rows;
@@ -345,7 +349,7 @@ bench_prefill(const model_t *model, uint32_t n_seqs, uint32_t from,
             n++;
         }
 
-        for (uint32_t pos = from; pos < ctx; pos++) {
+        for (pos = from; pos < ctx; pos++) {
             flop += 4.0 * (pos + 1) * model->n_heads * HYMT_HEAD_DIM;
         }
     }

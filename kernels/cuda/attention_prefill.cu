@@ -43,7 +43,7 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
     float                  acc[16][4], m[2], l[2];
     size_t                 page_size, ld;
     int32_t                valid;
-    uint32_t               lane, warp, head, n_items, first, n_rows, last;
+    uint32_t               lane, warp, head, first, n_rows, last;
     uint32_t               q, stage, tile, n_tiles, low, high, page, newest;
     uint32_t               pos[2];
     const uint32_t        *table;
@@ -52,20 +52,11 @@ k_attention_prefill_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     hymt_grid_launch();
 
-    /* items towards the end of a prompt have more tiles: they go first */
-
-    n_items = *args.n_items;
     first = blockIdx.y % SPLIT * (ROWS / GROUP);
-
-    if (blockIdx.y / SPLIT >= n_items) {
-        hymt_grid_wait();
-        return;
-    }
-
-    item = args.items[n_items - 1 - blockIdx.y / SPLIT];
+    item = args.items[blockIdx.y / SPLIT];
     hymt_attn_item(item, args.compact);
 
-    if (first >= item.n_rows) {
+    if (blockIdx.y / SPLIT >= *args.n_items || first >= item.n_rows) {
         hymt_grid_wait();
         return;
     }

@@ -219,7 +219,8 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * device function does a tile, one a merge, in both kernels.  Output acc / l ->
  * bf16.
  *
- * A work item is a run of rows of one sequence at consecutive positions.  A
+ * A work item is a run of rows of one sequence at consecutive positions.  Those
+ * of prompts with more tiles, the later ones, had better come first.  A
  * decode item is its sequence's only row in a step, so that the positions
  * before it were written by earlier steps: they are read before the wait, as
  * are items and tables, which the copy in front of the step has written.

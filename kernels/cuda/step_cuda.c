@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     hymt_sample_row_t      *sample;
     hymt_attention_item_t  *decode;
-    hymt_attention_item_t  *prefill;
+    hymt_attention_item_t  *prefill;       /* from the last one on */
     uint32_t               *tokens;
     uint32_t               *pos;
     int32_t                *kv;
@@ -362,7 +362,8 @@ hymt_cuda_pack(hymt_backend_t *b, hymt_cuda_step_t *step,
     memset(&pack, 0, sizeof(pack));
     pack.sample = (hymt_sample_row_t *) (m + s->sample_at);
     pack.decode = (hymt_attention_item_t *) (m + s->decode_at);
-    pack.prefill = (hymt_attention_item_t *) (m + s->prefill_at);
+    pack.prefill = (hymt_attention_item_t *) (m + s->prefill_at)
+                   + plan->n_prefill;
     pack.tokens = (uint32_t *) (m + s->tokens_at);
     pack.pos = (uint32_t *) (m + s->pos_at);
     pack.kv = (int32_t *) (m + s->kv_at);
@@ -461,7 +462,8 @@ hymt_cuda_pack_prefill(const hymt_batch_seq_t *seq, uint32_t item_rows,
     hymt_attention_item_t  *item;
 
     for (i = 0; i < seq->n_rows; i += item_rows) {
-        item = &pack->prefill[pack->n_prefill++];
+        item = --pack->prefill;
+        pack->n_prefill++;
 
         memset(item, 0, sizeof(*item));
         item->row = pack->row + i;
