@@ -144,6 +144,8 @@ end(void)
 /* What a launch needs beside the cache, for up to `rows` rows. */
 typedef struct {
     hymt_attention_args_t  args;
+    hymt_bf16_t           *q;           /* and qkv: prefill reads the front */
+    hymt_bf16_t           *turns;
     uint32_t              *tables;
     hymt_attention_item_t *items;
     uint32_t              *n_items;
@@ -155,7 +157,7 @@ buffers_init(buffers_t *b, const model_t *model, uint32_t n_seqs, uint32_t ctx,
     uint32_t rows, const hymt_attention_item_t *items, uint32_t n_items,
     uint32_t n_tiles)
 {
-    size_t     q;
+    size_t     q, turns;
     uint32_t  *tables, n_pages, pages, swap, j;
 
     pages = (ctx + HYMT_KV_PAGE - 1) / HYMT_KV_PAGE;
@@ -173,13 +175,15 @@ buffers_init(buffers_t *b, const model_t *model, uint32_t n_seqs, uint32_t ctx,
         tables[j] = swap;
     }
 
-    q = (size_t) rows * model->n_heads * HYMT_HEAD_DIM;
+    q = (size_t) rows * (model->n_heads + 2 * model->n_kv) * HYMT_HEAD_DIM;
+    turns = ((size_t) ctx * 2 + 2) * HYMT_HEAD_DIM;
 
     memset(b, 0, sizeof(*b));
     gpu(cudaMalloc(&b->tables, n_pages * 4));
     gpu(cudaMalloc(&b->items, n_items * sizeof(*items)));
     gpu(cudaMalloc(&b->n_items, 4));
-    gpu(cudaMalloc((void **) &b->args.q, q * 2));
+    gpu(cudaMalloc(&b->q, q * 2));
+    gpu(cudaMalloc(&b->turns, turns * 2));
     gpu(cudaMalloc(&b->args.o, q * 2));
     gpu(cudaMalloc(&b->args.partial, (size_t) n_tiles * model->n_heads
                                      * (HYMT_HEAD_DIM + 2) * 4 + 4));
@@ -189,9 +193,18 @@ buffers_init(buffers_t *b, const model_t *model, uint32_t n_seqs, uint32_t ctx,
     gpu(cudaMemcpy(b->items, items, n_items * sizeof(*items),
                    cudaMemcpyHostToDevice));
     gpu(cudaMemcpy(b->n_items, &n_items, 4, cudaMemcpyHostToDevice));
-    k_fill<<<1024, 256>>>((uint32_t *) b->args.q, q / 2);
+    k_fill<<<1024, 256>>>((uint32_t *) b->q, q / 2);
+    k_fill<<<1024, 256>>>((uint32_t *) b->turns, turns / 2);
     gpu(cudaDeviceSynchronize());
 
+    b->args.q = b->q;
+    b->args.qkv = b->q;
+    b->args.rope.q_norm = b->turns;
+    b->args.rope.k_norm = b->turns + HYMT_HEAD_DIM;
+    b->args.rope.cos = b->turns + 2 * HYMT_HEAD_DIM;
+    b->args.rope.sin = b->args.rope.cos + ctx * HYMT_HEAD_DIM / 2;
+    b->args.rope.context = ctx;
+    b->args.rope.eps = 1e-5f;
     b->args.tables = b->tables;
     b->args.items = b->items;
     b->args.n_items = b->n_items;
@@ -209,7 +222,8 @@ buffers_free(buffers_t *b)
     cudaFree(b->tables);
     cudaFree(b->items);
     cudaFree(b->n_items);
-    cudaFree((void *) b->args.q);
+    cudaFree(b->q);
+    cudaFree(b->turns);
     cudaFree(b->args.o);
     cudaFree(b->args.partial);
     cudaFree(b->args.counters);
@@ -229,7 +243,7 @@ time_layers(buffers_t *b, bool prefill, size_t cache_bytes)
     begin();
 
     for (uint32_t i = 0; i < n; i++) {
-        b->args.cache = (const hymt_bf16_t *) (pool + i * cache_bytes
+        b->args.cache = (hymt_bf16_t *) (pool + i * cache_bytes
                                                       % (pool_bytes
                                                          - cache_bytes)
                                                       / 4096 * 4096);

@@ -276,15 +276,15 @@ node_rope(uint32_t i, uint32_t rows, const void *setting)
     args.cache = piece(i * 3 + 2, bytes);
     args.pos = numbers;
     args.kv_dest = (int32_t *) numbers + CONTEXT;
-    args.cos = (hymt_bf16_t *) pool;
-    args.sin = (hymt_bf16_t *) pool + CONTEXT * 64;
-    args.q_norm = piece(0, 256);
-    args.k_norm = piece(1, 256);
+    args.rope.cos = (hymt_bf16_t *) pool;
+    args.rope.sin = (hymt_bf16_t *) pool + CONTEXT * 64;
+    args.rope.q_norm = piece(0, 256);
+    args.rope.k_norm = piece(1, 256);
     args.rows = rows;
     args.n_heads = n_heads;
     args.n_kv = n_kv;
-    args.context = CONTEXT;
-    args.eps = 1e-5f;
+    args.rope.context = CONTEXT;
+    args.rope.eps = 1e-5f;
 
     gpu(hymt_cuda_rope_append(&dev, &args, dev.stream));
 }

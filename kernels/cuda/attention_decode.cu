@@ -1,5 +1,7 @@
 /*
- * attention_decode.cu - attention of one row a sequence over its paged cache.
+ * attention_decode.cu - attention of one row a sequence over its paged cache,
+ * with what comes before it: position and norm of q and k, and k and v to the
+ * cache.
  *
  * o[row][h] = softmax(q[row][h] K^T / sqrt(128)) V
  *
@@ -9,10 +11,7 @@
  * takes every WARPS-th tile of 64 positions into its own 32 KB of shared
  * memory: V is on its way while K is used, the next tile's K while V is.  Only
  * `group` of the 16 rows of a matrix instruction are real; the matrix units
- * have nothing else to do here.
- *
- * H200, share of the read bandwidth: 81 % for those 256 rows (28 us), 70 % for
- * 64 rows (8.1 us); one row takes 2.6 us.
+ * have nothing else to do here.  Many rows: attention_decode_many.cuh.
  *
  * Results of tiles go through shared memory and are merged in tile order by all
  * threads.  Parts of a row put them into `partial` instead, and the block that
@@ -26,128 +25,13 @@
  *     only row in a step, so all positions before it were written by earlier
  *     steps (also where another sequence wrote them: a shared block is ready
  *     when the step that wrote it is done), and the copy is between.
+ * The row's own K and V come from qkv: the block with the row's last tile puts
+ * them into the cache, and into the tile where that is on its way already.  So
+ * rows are served also where `compact` wants nothing of them.
  */
 
-#include "attention_tile.cuh"
-
-
-/* Floats of a row of a tile's result: acc, m, l; and in shared memory, where
-   rows must not begin in the same bank. */
-#define HYMT_ATTN_PARTIAL       (HYMT_HEAD_DIM + 2)
-#define HYMT_ATTN_PARTIAL_SMEM  (HYMT_HEAD_DIM + 8)
-
-
-/*
- * A thread's share of the output: pairs of dimensions, pair i * THREADS +
- * thread of the group's GROUP * 64.
- */
-template<int GROUP, int THREADS>
-struct hymt_attn_state_t {
-    enum { PAIRS = GROUP * HYMT_HEAD_DIM / 2,
-           N = (PAIRS + THREADS - 1) / THREADS };
-
-    float   m[N];
-    float   l[N];
-    float2  acc[N];
-
-
-    __device__ __forceinline__ void
-    init()
-    {
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            m[i] = -CUDART_INF_F;
-            l[i] = 0.0f;
-            acc[i] = make_float2(0.0f, 0.0f);
-        }
-    }
-
-
-    /* Merges n tiles' results: `stride` floats a tile, `width` a row. */
-    template<bool GLOBAL>
-    __device__ __forceinline__ void
-    merge(const float *src, uint32_t n, uint32_t stride, uint32_t width)
-    {
-        float         m_t, l_t, a, b;
-        float2        x;
-        uint32_t      pair;
-        const float  *row;
-
-#pragma unroll 4
-        for (uint32_t t = 0; t < n; t++) {
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                pair = i * THREADS + threadIdx.x;
-
-                if (PAIRS % THREADS && pair >= PAIRS) {
-                    break;
-                }
-
-                row = src + t * (size_t) stride + pair / 64 * width;
-
-                if (GLOBAL) {
-                    /* written by other blocks: past L1 */
-                    x = __ldcg((const float2 *) row + pair % 64);
-                    m_t = __ldcg(row + HYMT_HEAD_DIM);
-                    l_t = __ldcg(row + HYMT_HEAD_DIM + 1);
-
-                } else {
-                    x = ((const float2 *) row)[pair % 64];
-                    m_t = row[HYMT_HEAD_DIM];
-                    l_t = row[HYMT_HEAD_DIM + 1];
-                }
-
-                hymt_attn_scales(m[i], m_t, a, b);
-
-                l[i] = hymt_attn_merge(l[i], a, l_t, b);
-                acc[i].x = hymt_attn_merge(acc[i].x, a, x.x, b);
-                acc[i].y = hymt_attn_merge(acc[i].y, a, x.y, b);
-            }
-        }
-    }
-
-
-    /* o: of the group's first head */
-    __device__ __forceinline__ void
-    store(hymt_bf16_t *o)
-    {
-        float     r;
-        uint32_t  pair;
-
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            pair = i * THREADS + threadIdx.x;
-
-            if (PAIRS % THREADS && pair >= PAIRS) {
-                break;
-            }
-
-            r = __frcp_rn(l[i]);
-
-            ((uint32_t *) o)[pair] = hymt_attn_pack(
-                                         hymt_attn_finish(acc[i].x, r),
-                                         hymt_attn_finish(acc[i].y, r));
-        }
-    }
-};
-
-
-/*
- * Block ids of a tile's pages.  Pages behind the last, `newest`, are never
- * read: theirs is the id of the sequence's first.
- */
-__device__ __forceinline__ void
-hymt_attn_pages(uint32_t (&page)[HYMT_ATTN_PAGES], const uint32_t *table,
-    uint32_t tile, uint32_t newest)
-{
-    uint32_t  i;
-
-#pragma unroll
-    for (int j = 0; j < HYMT_ATTN_PAGES; j++) {
-        i = tile * HYMT_ATTN_PAGES + j;
-        page[j] = __ldg(&table[i <= newest ? i : 0]);
-    }
-}
+#include "attention_decode.cuh"
+#include "attention_decode_many.cuh"
 
 
 /*
@@ -167,50 +51,28 @@ hymt_attn_load(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
 }
 
 
-/* K (and V) of one row of a tile, whose page is at src, by one warp. */
-template<bool V>
-__device__ __forceinline__ void
-hymt_attn_load_row(uint32_t dst, const hymt_bf16_t *src, uint32_t row)
-{
-    uint32_t  lane, kv;
-
-    lane = threadIdx.x & 31;
-    kv = lane / 16;
-
-    if (!V && kv == 1) {
-        return;
-    }
-
-    hymt_cp_async_16(dst + kv * HYMT_ATTN_KV
-                     + hymt_attn_offset(HYMT_ATTN_HALF, row, lane % 16),
-                     src + (kv * HYMT_KV_PAGE + row % HYMT_KV_PAGE)
-                           * HYMT_HEAD_DIM + lane % 16 * 8);
-}
-
-
-/*
- * SHARED: V takes the place of its tile's K once that was used, so that twice
- * as many blocks find room.
- */
-template<int GROUP, int WARPS, bool SHARED>
+template<int GROUP, int WARPS>
 __global__ void
-__launch_bounds__(WARPS * 32, SHARED && GROUP <= 4 ? 6 : 1)
+__launch_bounds__(WARPS * 32, 1)
 k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 {
-    extern __shared__ __align__(1024) uint8_t  stages[];
+    extern __shared__ __align__(128) uint8_t  stages[];
 
-    __shared__ float     results[WARPS][GROUP][HYMT_ATTN_PARTIAL_SMEM];
-    __shared__ uint32_t  last;
+    __shared__ __align__(16) hymt_bf16_t  q[GROUP][HYMT_ATTN_Q];
+    __shared__ float                      results[WARPS][GROUP]
+                                                 [HYMT_ATTN_PARTIAL_SMEM];
 
     hymt_attn_state_t<GROUP, WARPS * 32>  state;
+    hymt_attn_own_t<GROUP, WARPS * 32, HYMT_ATTN_HALF>  own;
 
     float                 *result;
     size_t                 page_size;
+    uint8_t               *k_own;
     int32_t                valid;
     uint32_t               lane, warp, g, head, base, tile, newest, width;
     uint32_t               k, v, page[HYMT_ATTN_PAGES], a[8][2];
+    hymt_bf16_t           *cache, *cache_v, *at;
     const uint32_t        *table;
-    const hymt_bf16_t     *cache, *cache_v, *row, *q;
     hymt_attention_item_t  item;
 
     if (!args.mixed) {
@@ -218,10 +80,9 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     }
 
     item = args.items[blockIdx.y];
-
     hymt_attn_item(item, args.compact);
 
-    if (blockIdx.y >= *args.n_items || item.n_rows == 0) {
+    if (blockIdx.y >= *args.n_items) {
         hymt_grid_wait();
         return;
     }
@@ -233,57 +94,41 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
     cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
-    cache_v = cache + HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache_v = cache + HYMT_ATTN_V;
     table = args.tables + item.table;
     newest = item.pos / HYMT_KV_PAGE;
 
-    k = hymt_smem_addr(stages)
-        + warp * (SHARED ? HYMT_ATTN_KV : HYMT_ATTN_STAGE);
-    v = SHARED ? k : k + HYMT_ATTN_KV;
-
-    q = args.q + (size_t) item.row * args.n_heads * HYMT_HEAD_DIM
-        + (head * GROUP + g) * HYMT_HEAD_DIM + 2 * (lane & 3);
+    k = hymt_smem_addr(stages) + warp * HYMT_ATTN_STAGE;
+    v = k + HYMT_ATTN_KV;
 
     tile = item.first_tile + warp;
+    valid = item.pos + 1 - tile * HYMT_ATTN_TILE;
+
+    /* all but the item's own position, which nobody has written yet */
 
     if (tile < item.end_tile) {
         hymt_attn_pages(page, table, tile, newest);
-    }
-
-    valid = item.pos + 1 - tile * HYMT_ATTN_TILE;
-
-    if (tile >= item.end_tile) {
-        hymt_grid_wait();
-
-    } else if (valid > HYMT_ATTN_TILE) {
-        hymt_attn_load<false>(k, cache, page_size, page, valid);
-        hymt_cp_async_commit();
-
-        if (!SHARED) {
-            hymt_attn_load<false>(v, cache_v, page_size, page, valid);
-            hymt_cp_async_commit();
-        }
-
-        hymt_grid_wait();
-
-    } else {
         hymt_attn_load<true>(k, cache, page_size, page, valid);
-
-        if (!SHARED) {
-            hymt_attn_load<true>(v, cache_v, page_size, page, valid);
-        }
-
-        row = cache + __ldg(&table[newest]) * page_size;
-
-        hymt_grid_wait();
-
-        hymt_attn_load_row<!SHARED>(k, row, valid - 1);
-        hymt_cp_async_commit();
-
-        if (!SHARED) {
-            hymt_cp_async_commit();
-        }
     }
+
+    hymt_cp_async_commit();
+
+    if (tile < item.end_tile) {
+        hymt_attn_load<true>(v, cache_v, page_size, page, valid);
+    }
+
+    hymt_cp_async_commit();
+
+    own.prepare(args.rope, item.pos);
+    at = cache + __ldg(&table[newest]) * page_size
+         + item.pos % HYMT_KV_PAGE * HYMT_HEAD_DIM;
+
+    /* the warp whose first tile has that position, if it is not a later one */
+
+    base = item.pos / HYMT_ATTN_TILE - item.first_tile;
+    k_own = base < WARPS ? stages + base * HYMT_ATTN_STAGE : NULL;
+
+    hymt_grid_wait();
 
     /* what comes next reads q and the cache without a wait of its own */
 
@@ -291,12 +136,23 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         hymt_grid_launch();
     }
 
+    own.run(args, item.row, head, q[0],
+            item.end_tile > item.pos / HYMT_ATTN_TILE, at, k_own,
+            k_own == NULL ? NULL : k_own + HYMT_ATTN_KV,
+            item.pos % HYMT_ATTN_TILE);
+
+    __syncthreads();
+
     /* rows over the group's are zeros */
 
 #pragma unroll
     for (int kk = 0; kk < 8; kk++) {
-        a[kk][0] = g < GROUP ? *(const uint32_t *) (q + 16 * kk) : 0;
-        a[kk][1] = g < GROUP ? *(const uint32_t *) (q + 16 * kk + 8) : 0;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            a[kk][i] = g < GROUP ? *(const uint32_t *) &q[g][16 * kk + 8 * i
+                                                            + 2 * (lane & 3)]
+                                 : 0;
+        }
     }
 
     state.init();
@@ -320,11 +176,11 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
                            * GROUP * width;
             }
 
-            if (!SHARED && tile + WARPS < item.end_tile) {
+            if (tile + WARPS < item.end_tile) {
                 hymt_attn_pages(page, table, tile + WARPS, newest);
             }
 
-            hymt_cp_async_wait<SHARED ? 0 : 1>();
+            hymt_cp_async_wait<1>();
             __syncwarp();
 
             hymt_attn_scores(s, [&](int kk, uint32_t (&f)[4]) {
@@ -336,19 +192,9 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             __syncwarp();
 
-            if (SHARED) {
-                hymt_attn_load<false>(v, cache_v, page_size, page, valid);
-            }
-
             if (tile + WARPS < item.end_tile) {
                 valid -= WARPS * HYMT_ATTN_TILE;
-
-                if (SHARED) {
-                    hymt_attn_pages(page, table, tile + WARPS, newest);
-
-                } else {
-                    hymt_attn_load<false>(k, cache, page_size, page, valid);
-                }
+                hymt_attn_load<false>(k, cache, page_size, page, valid);
             }
 
             hymt_cp_async_commit();
@@ -357,7 +203,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
                                        pos);
             hymt_attn_round(p, s);
 
-            hymt_cp_async_wait<SHARED ? 0 : 1>();
+            hymt_cp_async_wait<1>();
             __syncwarp();
 
             hymt_attn_values<4>(p, v, [&](int nd, float (&x)[2][4]) {
@@ -374,8 +220,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
             __syncwarp();
 
             if (tile + WARPS < item.end_tile) {
-                hymt_attn_load<false>(v, SHARED ? cache : cache_v, page_size,
-                                      page, valid);
+                hymt_attn_load<false>(v, cache_v, page_size, page, valid);
             }
 
             hymt_cp_async_commit();
@@ -403,67 +248,32 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     }
 
     if (item.n_parts > 1) {
-        __syncthreads();
+        hymt_attn_parts<GROUP, WARPS * 32>(args, item, head);
 
-        if (threadIdx.x == 0) {
-            uint32_t  *counter;
-
-            counter = args.counters + item.counter * args.n_kv + head;
-
-            __threadfence();
-
-            last = atomicAdd(counter, 1) + 1 == item.n_parts;
-
-            if (last) {
-                *counter = 0;
-                __threadfence();
-            }
-        }
-
-        __syncthreads();
-
-        if (!last) {
-            return;
-        }
-
-        state.template merge<true>(args.partial
-                                   + ((size_t) item.partial * args.n_kv + head)
-                                     * GROUP * HYMT_ATTN_PARTIAL,
-                                   item.pos / HYMT_ATTN_TILE + 1,
-                                   args.n_kv * GROUP * HYMT_ATTN_PARTIAL,
-                                   HYMT_ATTN_PARTIAL);
+    } else if (item.n_rows > 0) {
+        state.store(args.o + (size_t) item.out * args.n_heads * HYMT_HEAD_DIM
+                    + head * GROUP * HYMT_HEAD_DIM);
     }
-
-    state.store(args.o + (size_t) item.out * args.n_heads * HYMT_HEAD_DIM
-                + head * GROUP * HYMT_HEAD_DIM);
 }
 
 
-template<int GROUP, int WARPS, bool SHARED>
+template<int GROUP, int WARPS>
 static cudaError_t
 hymt_attention_decode_run(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
-    enum { SMEM = WARPS * (SHARED ? HYMT_ATTN_KV : HYMT_ATTN_STAGE) };
+    enum { SMEM = WARPS * HYMT_ATTN_STAGE };
 
     cudaError_t  err;
 
-    err = cudaFuncSetAttribute(k_attention_decode_bf16<GROUP, WARPS, SHARED>,
+    err = cudaFuncSetAttribute(k_attention_decode_bf16<GROUP, WARPS>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                SMEM);
-
-    if (SHARED && err == cudaSuccess) {
-        err = cudaFuncSetAttribute(
-                              k_attention_decode_bf16<GROUP, WARPS, SHARED>,
-                              cudaFuncAttributePreferredSharedMemoryCarveout,
-                              cudaSharedmemCarveoutMaxShared);
-    }
-
     if (err != cudaSuccess) {
         return err;
     }
 
-    hymt_launch(k_attention_decode_bf16<GROUP, WARPS, SHARED>,
+    hymt_launch(k_attention_decode_bf16<GROUP, WARPS>,
                 dim3(args->n_kv, args->grid), dim3(WARPS * 32), SMEM, stream,
                 dev->pdl, *args);
 
@@ -474,26 +284,24 @@ hymt_attention_decode_run(const hymt_cuda_t *dev,
 /*
  * Few blocks: four tiles at once, for the time of one row.  More: two, so that
  * three blocks share a multiprocessor and one's loads cover another's
- * arithmetic.  More than that: six, each with half the memory, rather than one
- * after the other; in mixed steps alone, as this pays while contexts are of two
- * tiles and costs a tenth where they are of four.
+ * arithmetic.  More than two for each: a warp has a row to itself.
  */
 template<int GROUP>
 static cudaError_t
 hymt_attention_decode_group(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
+    if (args->grid * args->n_kv > 2 * dev->sms) {
+        return hymt_attention_decode_many<GROUP>(dev, args, stream);
+    }
+
     if (args->grid * args->n_kv <= dev->sms
         && dev->smem >= 5 * HYMT_ATTN_STAGE)
     {
-        return hymt_attention_decode_run<GROUP, 4, false>(dev, args, stream);
+        return hymt_attention_decode_run<GROUP, 4>(dev, args, stream);
     }
 
-    if (args->mixed && args->grid * args->n_kv > 3 * dev->sms) {
-        return hymt_attention_decode_run<GROUP, 2, true>(dev, args, stream);
-    }
-
-    return hymt_attention_decode_run<GROUP, 2, false>(dev, args, stream);
+    return hymt_attention_decode_run<GROUP, 2>(dev, args, stream);
 }
 
 

@@ -93,10 +93,11 @@ hymt_attn_pack(float lo, float hi)
 
 
 /*
- * S of 16 rows.  load_q(kk, a) gives the fragment of dimensions 16 kk..; k:
- * shared address of K.
+ * S of 16 rows and 16 N positions of the tile, from 16 FIRST on.  load_q(kk, a)
+ * gives the fragment of dimensions 16 kk..; k: shared address of these rows of
+ * K, whose halves are HALF apart.
  */
-template<typename Q>
+template<int FIRST = 0, int N = 4, int HALF = HYMT_ATTN_HALF, typename Q>
 __device__ __forceinline__ void
 hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
 {
@@ -107,7 +108,7 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
     chunk = (lane >> 3) & 1;
 
 #pragma unroll
-    for (int nt = 0; nt < 8; nt++) {
+    for (int nt = 2 * FIRST; nt < 2 * (FIRST + N); nt++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             s[nt][e] = 0.0f;
@@ -121,12 +122,11 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
         load_q(kk, a);
 
 #pragma unroll
-        for (int np = 0; np < 4; np++) {
+        for (int np = FIRST; np < FIRST + N; np++) {
             uint32_t  b[4];
 
-            hymt_ldmatrix_x4(b, k + np * 2048
-                             + hymt_attn_offset(HYMT_ATTN_HALF, row,
-                                                2 * kk + chunk));
+            hymt_ldmatrix_x4(b, k + (np - FIRST) * 2048
+                             + hymt_attn_offset(HALF, row, 2 * kk + chunk));
 
             hymt_mma_16816(s[2 * np], a, b[0], b[1]);
             hymt_mma_16816(s[2 * np + 1], a, b[2], b[3]);
@@ -249,6 +249,38 @@ hymt_attn_round(uint32_t (&p)[4][4], const float (&s)[8][4])
 
 
 /*
+ * acc_t of 16 rows in the dimensions 16 nd.., ND * 16 of them as n8 fragments,
+ * goes on by the 16 N positions from 16 FIRST on; v: shared address of these
+ * rows of V, whose halves are HALF apart.
+ */
+template<int ND, int FIRST, int N, int HALF>
+__device__ __forceinline__ void
+hymt_attn_add_values(float (&acc)[ND][2][4], const uint32_t (&p)[4][4],
+    uint32_t v, int nd)
+{
+    uint32_t  lane;
+
+    lane = threadIdx.x & 31;
+
+#pragma unroll
+    for (int ks = FIRST; ks < FIRST + N; ks++) {
+#pragma unroll
+        for (int j = 0; j < ND; j++) {
+            uint32_t  b[4];
+
+            hymt_ldmatrix_x4_trans(b, v + (ks - FIRST) * 2048
+                                   + hymt_attn_offset(HALF, lane & 15,
+                                                      2 * (nd + j)
+                                                      + (lane >> 4)));
+
+            hymt_mma_16816(acc[j][0], p[ks], b[0], b[1]);
+            hymt_mma_16816(acc[j][1], p[ks], b[2], b[3]);
+        }
+    }
+}
+
+
+/*
  * acc_t of 16 rows, ND * 16 dimensions at a time: take(nd, acc_t) gets those
  * from 16 nd on as two n8 fragments; v: shared address of V.
  */
@@ -256,10 +288,6 @@ template<int ND, typename T>
 __device__ __forceinline__ void
 hymt_attn_values(const uint32_t (&p)[4][4], uint32_t v, T take)
 {
-    uint32_t  lane;
-
-    lane = threadIdx.x & 31;
-
 #pragma unroll
     for (int nd = 0; nd < 8; nd += ND) {
         float  acc[ND][2][4];
@@ -269,22 +297,7 @@ hymt_attn_values(const uint32_t (&p)[4][4], uint32_t v, T take)
             acc[i / 8][i / 4 % 2][i % 4] = 0.0f;
         }
 
-#pragma unroll
-        for (int ks = 0; ks < 4; ks++) {
-#pragma unroll
-            for (int j = 0; j < ND; j++) {
-                uint32_t  b[4];
-
-                hymt_ldmatrix_x4_trans(b, v + ks * 2048
-                                       + hymt_attn_offset(HYMT_ATTN_HALF,
-                                                          lane & 15,
-                                                          2 * (nd + j)
-                                                          + (lane >> 4)));
-
-                hymt_mma_16816(acc[j][0], p[ks], b[0], b[1]);
-                hymt_mma_16816(acc[j][1], p[ks], b[2], b[3]);
-            }
-        }
+        hymt_attn_add_values<ND, 0, 4, HYMT_ATTN_HALF>(acc, p, v, nd);
 
 #pragma unroll
         for (int j = 0; j < ND; j++) {
@@ -422,7 +435,7 @@ hymt_attn_store(uint8_t *smem, uint32_t q_half, const float (&acc)[16][4],
  * at or over `valid`, counted from the page's first, are zeros: never-written
  * cache may hold NaN, and 0 * NaN is NaN.  SKIP: row valid - 1 is left out.
  */
-template<bool SKIP>
+template<bool SKIP, int HALF = HYMT_ATTN_HALF>
 __device__ __forceinline__ void
 hymt_attn_load_page(uint32_t dst, const hymt_bf16_t *src, uint32_t page,
     int32_t valid)
@@ -434,7 +447,7 @@ hymt_attn_load_page(uint32_t dst, const hymt_bf16_t *src, uint32_t page,
     row = lane / 16;
     src += lane * 8;
     at = dst + page * HYMT_KV_PAGE * 128
-         + hymt_attn_offset(HYMT_ATTN_HALF, row, lane % 16);
+         + hymt_attn_offset(HALF, row, lane % 16);
 
 #pragma unroll
     for (int i = 0; i < HYMT_KV_PAGE / 2; i++) {

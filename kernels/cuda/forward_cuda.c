@@ -2,9 +2,10 @@
  * forward_cuda.c - one step as a row of kernels, to be read from top to bottom,
  * and the graphs made of it; see backend_cuda.h.
  *
- * A layer is eight kernels, a step of the 1.8B model 260.  Each reads what the
- * one before it wrote and starts early (programmatic dependent launch, where
- * the device has it), its weights on their way before its rows are there.
+ * A layer is seven kernels, nine in a step of decode rows and prompts: a decode
+ * step of the 1.8B model is 228.  Each reads what the one before it wrote and
+ * starts early (programmatic dependent launch, where the device has it), its
+ * weights on their way before its rows are there.
  */
 
 #include "backend_cuda.h"
@@ -192,10 +193,8 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
     uint32_t                  i, last;
     cudaError_t               rc;
     cudaStream_t              stream;
-    hymt_rope_args_t          rope;
     hymt_embed_args_t         embed;
     const hymt_cuda_t        *dev;
-    const hymt_cuda_layer_t  *w;
 
     rc = cudaSuccess;
     dev = &b->dev;
@@ -214,33 +213,13 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
     embed.vocab = b->config.vocab;
     embed.eps = b->config.rms_eps;
 
-    memset(&rope, 0, sizeof(rope));
-    rope.qkv = b->qkv;
-    rope.q = b->q;
-    rope.pos = (const uint32_t *) (b->meta + s->pos_at);
-    rope.kv_dest = (const int32_t *) (b->meta + s->kv_at);
-    rope.cos = b->cos;
-    rope.sin = b->sin;
-    rope.rows = s->rows;
-    rope.n_heads = b->config.n_heads;
-    rope.n_kv = b->config.n_kv_heads;
-    rope.context = b->params.context;
-    rope.eps = b->config.rms_eps;
-
     hymt_cuda_run(&rc, hymt_cuda_embed(dev, &embed, stream));
 
     for (i = 0; i <= last; i++) {
-        w = &b->layers[i];
-
         hymt_cuda_run(&rc, hymt_gemm_run(b->gemms[i].qkv, s->rows, stream));
-
-        rope.cache = b->kv + i * b->kv_layer;
-        rope.q_norm = w->q_norm;
-        rope.k_norm = w->k_norm;
-        hymt_cuda_run(&rc, hymt_cuda_rope_append(dev, &rope, stream));
+        hymt_cuda_layer_attention(b, s, i, i == last, &rc);
 
         if (i < last) {
-            hymt_cuda_layer_attention(b, s, i, false, &rc);
             hymt_cuda_layer_end(b, i, s->rows, NULL, &rc);
         }
     }
@@ -248,7 +227,6 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
     /* behind the last K and V nothing is for rows that are not sampled */
 
     if (s->samples > 0) {
-        hymt_cuda_layer_attention(b, s, last, true, &rc);
         hymt_cuda_layer_end(b, last, s->samples,
                             (const uint32_t *) (b->meta + s->gather_at), &rc);
         hymt_cuda_draw(b, s, &rc);
@@ -258,15 +236,27 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
 }
 
 
-/* compact: of the rows that are sampled, in their order. */
+/*
+ * Position and norm of q and k, and k and v to the cache: of prompts before
+ * attention, of rows that decode in it.  compact: o of the rows that are
+ * sampled, in their order.
+ */
 static void
 hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     uint32_t layer, bool compact, cudaError_t *rc)
 {
+    hymt_rope_args_t       rope;
     hymt_attention_args_t  a;
 
     memset(&a, 0, sizeof(a));
     a.q = b->q;
+    a.qkv = b->qkv;
+    a.rope.cos = b->cos;
+    a.rope.sin = b->sin;
+    a.rope.q_norm = b->layers[layer].q_norm;
+    a.rope.k_norm = b->layers[layer].k_norm;
+    a.rope.context = b->params.context;
+    a.rope.eps = b->config.rms_eps;
     a.o = b->o;
     a.cache = b->kv + layer * b->kv_layer;
     a.tables = (const uint32_t *) (b->meta + s->tables_at);
@@ -276,6 +266,21 @@ hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     a.n_kv = b->config.n_kv_heads;
     a.mixed = s->decode > 0 && s->prefill > 0;
     a.compact = compact;
+
+    if (s->prefill > 0) {
+        memset(&rope, 0, sizeof(rope));
+        rope.qkv = b->qkv;
+        rope.q = b->q;
+        rope.cache = a.cache;
+        rope.pos = (const uint32_t *) (b->meta + s->pos_at);
+        rope.kv_dest = (const int32_t *) (b->meta + s->kv_at);
+        rope.rope = a.rope;
+        rope.rows = s->rows;
+        rope.n_heads = a.n_heads;
+        rope.n_kv = a.n_kv;
+        hymt_cuda_run(rc, hymt_cuda_rope_append(&b->dev, &rope,
+                                                b->dev.stream));
+    }
 
     if (s->decode > 0) {
         a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);

@@ -175,10 +175,21 @@ cudaError_t hymt_cuda_silu_mul(const hymt_cuda_t *dev,
 
 /* ---- rope.cu ---- */
 
+/* What q and k go through; see below. */
+typedef struct {
+    const hymt_bf16_t  *cos;      /* [context][64] */
+    const hymt_bf16_t  *sin;
+    const hymt_bf16_t  *q_norm;   /* [128]; NULL: no QK-norm */
+    const hymt_bf16_t  *k_norm;
+    uint32_t            context;  /* positions at or over it are clamped */
+    float               eps;
+} hymt_rope_t;
+
 /*
  * Splits qkv; q and k: RoPE (cos and sin in fp32 of a host table in double ->
  * bf16; q*cos -> bf16, rot(q)*sin -> bf16, sum -> bf16), then QK-norm (as norm
- * above, weight [128]); k and v go to the cache, q in place or to q_out.
+ * above, weight [128]); k and v go to the cache.  Rows without a destination
+ * are left alone: those that decode, whose attention does this itself.
  *
  * Cache of a layer: [block][kv_head][K|V][16][128] bf16.
  */
@@ -188,15 +199,10 @@ typedef struct {
     hymt_bf16_t        *cache;    /* of this layer */
     const uint32_t     *pos;      /* [rows] */
     const int32_t      *kv_dest;  /* [rows] block * 16 + offset; -1: none */
-    const hymt_bf16_t  *cos;      /* [context][64] */
-    const hymt_bf16_t  *sin;      /* [context][64] */
-    const hymt_bf16_t  *q_norm;   /* [128]; NULL: no QK-norm */
-    const hymt_bf16_t  *k_norm;
+    hymt_rope_t         rope;
     uint32_t            rows;
     uint32_t            n_heads;
     uint32_t            n_kv;
-    uint32_t            context;  /* positions at or over it are clamped */
-    float               eps;
 } hymt_rope_args_t;
 
 cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
@@ -223,7 +229,10 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * of prompts with more tiles, the later ones, had better come first.  A
  * decode item is its sequence's only row in a step, so that the positions
  * before it were written by earlier steps: they are read before the wait, as
- * are items and tables, which the copy in front of the step has written.
+ * are items and tables, which the copy in front of the step has written.  Of
+ * its own position it takes q, k and v from qkv, does what rope.cu would, and
+ * appends k and v to the cache.  Prefill reads q and the cache as rope.cu left
+ * them.
  *
  * In a step of both, `mixed`, prefill comes right behind decode, of which it
  * needs nothing, and runs beside it.  Decode then allows it to start behind its
@@ -232,7 +241,8 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * waited for both.
  *
  * `compact` is for a model's last layer, where few rows are wanted: of each
- * item its last row alone, and of those that have no place in o nothing.
+ * item its last row alone, and of those that have no place in o nothing (but
+ * decode appends to the cache all the same).
  */
 typedef struct {
     uint32_t  row;         /* first row in q, and in o if not compact */
@@ -251,9 +261,11 @@ typedef struct {
 
 
 typedef struct {
-    const hymt_bf16_t            *q;         /* [rows][n_heads * 128] */
+    const hymt_bf16_t            *q;         /* prefill; [rows][heads * 128] */
+    const hymt_bf16_t            *qkv;       /* decode: as in rope.cu */
+    hymt_rope_t                   rope;      /* decode */
     hymt_bf16_t                  *o;         /* [rows][n_heads * 128] */
-    const hymt_bf16_t            *cache;     /* of this layer */
+    hymt_bf16_t                  *cache;     /* of this layer */
     const uint32_t               *tables;    /* block ids of all sequences */
     const hymt_attention_item_t  *items;     /* device memory */
     const uint32_t               *n_items;   /* device memory: in use */

@@ -3,84 +3,12 @@
  * kernels.h.
  */
 
-#include "kernels.h"
-#include "norm.cuh"
 #include "ptx.cuh"
+#include "rope.cuh"
 
-
-/* lanes of a head; each has 4 elements of its first half and 4 of its second */
-#define HYMT_ROPE_LANES    16
 
 #define HYMT_ROPE_THREADS  128
 #define HYMT_ROPE_HEADS    (HYMT_ROPE_THREADS / HYMT_ROPE_LANES)
-
-
-typedef union {
-    uint2           bits;
-    __nv_bfloat162  pair[2];
-} hymt_bf16x4_t;
-
-
-static __device__ __forceinline__ uint2
-hymt_constant4(const hymt_bf16_t *p)
-{
-    return __ldg((const uint2 *) p);
-}
-
-
-/*
- * (lo, hi) -> (lo * cos - hi * sin, hi * cos + lo * sin), every product and
- * every sum -> bf16
- */
-static __device__ __forceinline__ void
-hymt_rotate(hymt_bf16x4_t *lo, hymt_bf16x4_t *hi, const hymt_bf16x4_t *cos,
-    const hymt_bf16x4_t *sin)
-{
-    int             i;
-    __nv_bfloat162  a, b;
-
-    #pragma unroll
-    for (i = 0; i < 2; i++) {
-        a = lo->pair[i];
-        b = hi->pair[i];
-
-        lo->pair[i] = __hsub2_rn(__hmul2_rn(a, cos->pair[i]),
-                                 __hmul2_rn(b, sin->pair[i]));
-        hi->pair[i] = __hadd2_rn(__hmul2_rn(b, cos->pair[i]),
-                                 __hmul2_rn(a, sin->pair[i]));
-    }
-}
-
-
-/*
- * Norm of a head's 128 elements.  Order of the sum: a lane's first half, its
- * second half, then a butterfly over the 16 lanes.
- */
-static __device__ __forceinline__ void
-hymt_head_norm(hymt_bf16x4_t *lo, hymt_bf16x4_t *hi,
-    const hymt_bf16x4_t *w_lo, const hymt_bf16x4_t *w_hi, float eps)
-{
-    int    i;
-    float  sum, scale;
-
-    sum = hymt_add_squares(0, lo->pair[0]);
-    sum = hymt_add_squares(sum, lo->pair[1]);
-    sum = hymt_add_squares(sum, hi->pair[0]);
-    sum = hymt_add_squares(sum, hi->pair[1]);
-
-    #pragma unroll
-    for (i = HYMT_ROPE_LANES / 2; i > 0; i /= 2) {
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, i));
-    }
-
-    scale = hymt_norm_scale(sum, 1.0f / HYMT_HEAD_DIM, eps);
-
-    #pragma unroll
-    for (i = 0; i < 2; i++) {
-        lo->pair[i] = hymt_norm_pair(lo->pair[i], scale, w_lo->pair[i]);
-        hi->pair[i] = hymt_norm_pair(hi->pair[i], scale, w_hi->pair[i]);
-    }
-}
 
 
 /*
@@ -96,90 +24,58 @@ hymt_head_norm(hymt_bf16x4_t *lo, hymt_bf16x4_t *hi,
 static __global__ void __launch_bounds__(HYMT_ROPE_THREADS)
 k_rope_append_bf16(const __grid_constant__ hymt_rope_args_t a)
 {
-    int                 i;
     bool                rotated;
     size_t              at;
-    uint2               old_lo, old_hi;
     int32_t             dest;
-    uint32_t            head, row, pos, kv;
+    uint32_t            head, row, kv;
+    hymt_head_t         x, turn, weight;
     hymt_bf16_t        *to;
-    hymt_bf16x4_t       lo, hi, cos, sin, w_lo, w_hi;
-    const hymt_bf16_t  *from, *weight;
+    const hymt_bf16_t  *from;
 
     hymt_grid_launch();
 
     row = blockIdx.y;
-    i = threadIdx.x % HYMT_ROPE_LANES * 4;
     head = blockIdx.x * HYMT_ROPE_HEADS + threadIdx.x / HYMT_ROPE_LANES;
+    dest = (int32_t) __ldcg((const uint32_t *) a.kv_dest + row);
+
+    if (dest < 0) {
+        hymt_grid_wait();
+        return;
+    }
 
     /* the last block's lanes past the last head go along, writing nothing */
 
     kv = a.n_heads + 2 * a.n_kv;
-    from = a.qkv + ((size_t) row * kv + (head < kv ? head : 0)) * HYMT_HEAD_DIM
-           + i;
+    from = a.qkv + ((size_t) row * kv + (head < kv ? head : 0)) * HYMT_HEAD_DIM;
     to = NULL;
-    weight = NULL;
     rotated = head < a.n_heads + a.n_kv;
 
     if (head < a.n_heads) {
-        weight = a.q_norm;
-        to = a.q + ((size_t) row * a.n_heads + head) * HYMT_HEAD_DIM + i;
+        to = a.q + ((size_t) row * a.n_heads + head) * HYMT_HEAD_DIM;
 
     } else if (head < kv) {
-        weight = rotated ? a.k_norm : NULL;
         kv = head - a.n_heads;
         kv = rotated ? kv * 2 : (kv - a.n_kv) * 2 + 1;
-        dest = (int32_t) __ldcg((const uint32_t *) a.kv_dest + row);
-
-        if (dest >= 0) {
-            at = (size_t) (dest / HYMT_KV_PAGE) * a.n_kv * 2 + kv;
-            to = a.cache + (at * HYMT_KV_PAGE + dest % HYMT_KV_PAGE)
-                           * HYMT_HEAD_DIM + i;
-        }
+        at = (size_t) (dest / HYMT_KV_PAGE) * a.n_kv * 2 + kv;
+        to = a.cache + (at * HYMT_KV_PAGE + dest % HYMT_KV_PAGE)
+                       * HYMT_HEAD_DIM;
     }
 
-    cos.bits = make_uint2(0, 0);
-    sin.bits = cos.bits;
-    w_lo.bits = cos.bits;
-    w_hi.bits = cos.bits;
+    turn = hymt_head_turn(a.rope, __ldcg(a.pos + row));
+    weight = turn;
 
-    if (rotated) {
-        pos = min(__ldcg(a.pos + row), a.context - 1);
-        at = (size_t) pos * (HYMT_HEAD_DIM / 2) + i;
-        cos.bits = hymt_constant4(a.cos + at);
-        sin.bits = hymt_constant4(a.sin + at);
-    }
-
-    if (weight != NULL) {
-        w_lo.bits = hymt_constant4(weight + i);
-        w_hi.bits = hymt_constant4(weight + HYMT_HEAD_DIM / 2 + i);
+    if (a.rope.q_norm != NULL) {
+        weight = hymt_head_weight(head < a.n_heads ? a.rope.q_norm
+                                                   : a.rope.k_norm);
     }
 
     hymt_grid_wait();
 
-    old_lo = __ldcg((const uint2 *) from);
-    old_hi = __ldcg((const uint2 *) (from + HYMT_HEAD_DIM / 2));
-    lo.bits = old_lo;
-    hi.bits = old_hi;
-
-    /* a warp may hold a head that is rotated beside one that is not */
-
-    if (__any_sync(0xffffffffu, rotated)) {
-        hymt_rotate(&lo, &hi, &cos, &sin);
-
-        if (a.q_norm != NULL) {
-            hymt_head_norm(&lo, &hi, &w_lo, &w_hi, a.eps);
-        }
-
-        if (!rotated) {
-            lo.bits = old_lo;
-            hi.bits = old_hi;
-        }
-    }
+    x = hymt_head_load(from);
+    hymt_rope_head(x, a.rope, rotated, turn, weight);
 
     if (to != NULL) {
-        *(uint2 *) to = lo.bits;
-        *(uint2 *) (to + HYMT_HEAD_DIM / 2) = hi.bits;
+        hymt_head_store(to, x);
     }
 }
 

@@ -395,9 +395,13 @@ hymt_cuda_pack_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq,
         pack->tokens[pack->row + i] = seq->tokens != NULL ? seq->tokens[i]
                                       : HYMT_TOKEN_SLOT | seq->slot;
         pack->pos[pack->row + i] = pos;
-        pack->kv[pack->row + i] = (int32_t) (seq->blocks[pos / HYMT_KV_BLOCK]
-                                             * HYMT_KV_BLOCK
-                                             + pos % HYMT_KV_BLOCK);
+
+        /* a row that decodes is appended by its attention */
+
+        pack->kv[pack->row + i] = seq->n_rows == 1 ? -1
+                                  : (int32_t) (seq->blocks[pos / HYMT_KV_BLOCK]
+                                               * HYMT_KV_BLOCK
+                                               + pos % HYMT_KV_BLOCK);
     }
 
     if (seq->n_rows == 1) {

@@ -6,7 +6,8 @@
  * in which everything never written is NaN; every position of a sequence has a
  * query row.  Rows are computed by decode items of any number of parts and by
  * prefill items of any cut; what they must all agree with are the bits of the
- * plainest run, and that run is compared with the reference.
+ * plainest run, and that run is compared with the reference.  Decode makes q
+ * itself, and its position's K and V; prefill has them from rope_append.
  *
  * With the argument "small": few rows, for a sanitizer; "tiny": fewer.
  */
@@ -193,7 +194,8 @@ prefill_all(fixture_t *f, uint32_t chunk, room_t room)
 static void
 same(fixture_t *f, const char *what, uint32_t n, room_t room)
 {
-    static const char *const  rooms[ROOMS] = { "many", "few", "many mixed" };
+    static const char *const  rooms[ROOMS] = { "many", "few", "some",
+                                                "many mixed" };
 
     download(f);
     is_int(differing(f), 0, "same bits: %s, %u, %s blocks%s", what, n,
@@ -227,7 +229,7 @@ invariance(fixture_t *f)
 
         /* prefill knows the first two alone */
 
-        if (room == ROOM_MIXED) {
+        if (room > ROOM_FEW) {
             continue;
         }
 
@@ -244,11 +246,13 @@ invariance(fixture_t *f)
     }
 
     ok(counters_zero(f), "counters are zero again");
+    ok(appended(f), "decode appends what prompts do");
 }
 
 
 static void
-test_group(uint32_t n_heads, uint32_t n_kv, float gain, const char *what)
+test_group(uint32_t n_heads, uint32_t n_kv, bool norm, float gain,
+    const char *what)
 {
     uint32_t   n, lens[64];
     fixture_t  f;
@@ -271,10 +275,10 @@ test_group(uint32_t n_heads, uint32_t n_kv, float gain, const char *what)
         lens[1] = 131;
     }
 
-    fixture_init(&f, n_heads, n_kv, lens, n, gain);
+    fixture_init(&f, n_heads, n_kv, lens, n, norm, gain);
 
     poison(&f);
-    decode_all(&f, 0, ROOM_NONE);
+    decode_all(&f, 0, ROOM_MANY);
     download(&f);
     memcpy(f.want, f.o, f.d_o.bytes);
 
@@ -284,30 +288,37 @@ test_group(uint32_t n_heads, uint32_t n_kv, float gain, const char *what)
 }
 
 
-/* One row at a time, against the same rows among all others. */
+/*
+ * Rows whose position is not in the cache yet: one at a time, and one of each
+ * sequence together, against the same rows among all others.
+ */
 static void
 test_alone(void)
 {
-    uint32_t   n, lens[32], partial;
-    fixture_t  f;
+    room_t      room;
+    uint32_t    n, lens[32], partial;
+    fixture_t   f;
+    const char *what;
+
+    static const uint32_t  tiles[] = { 0, 1, 3 };
 
     n = small ? 4 : 32;
 
     for (uint32_t i = 0; i < n; i++) {
-        lens[i] = 1 + random_u32() % 700;
+        lens[i] = i == 0 ? 1 : 1 + random_u32() % 700;
     }
 
-    fixture_init(&f, 16, 4, lens, n, 1.0f);
+    fixture_init(&f, 16, 4, lens, n, true, 1.0f);
 
     poison(&f);
-    decode_all(&f, 0, ROOM_NONE);
+    decode_all(&f, 0, ROOM_MANY);
     download(&f);
     memcpy(f.want, f.o, f.d_o.bytes);
 
-    for (uint32_t kind = 0; kind < 3; kind++) {
+    for (uint32_t kind = 0; kind < 2 * ROOMS * 3 + 1; kind++) {
         poison(&f);
 
-        /* all but the last position by one launch, those each by its own */
+        /* all but the last position by one launch */
 
         for (uint32_t i = 0; i < n; i++) {
             for (uint32_t pos = 0; pos + 1 < lens[i]; pos++) {
@@ -316,25 +327,40 @@ test_alone(void)
             }
         }
 
-        run(&f, false, ROOM_NONE);
+        run(&f, false, ROOM_MANY);
+
+        if (kind == 2 * ROOMS * 3) {
+            for (uint32_t i = 0; i < n; i++) {
+                add_prefill(&f, i, lens[i] - 1, 1);
+                run(&f, true, ROOM_FEW);
+            }
+
+            download(&f);
+            is_int(differing(&f), 0, "rows alone: prefill");
+            break;
+        }
+
+        room = (room_t) (kind / 2 % ROOMS);
+        what = kind % 2 ? "together" : "alone";
+        partial = random_u32() % 64;
 
         for (uint32_t i = 0; i < n; i++) {
-            partial = random_u32() % 64;
+            forget(&f, i, lens[i] - 1);
+        }
 
-            if (kind < 2) {
-                add_decode(&f, i, lens[i] - 1, kind, &partial);
-                run(&f, false, ROOM_ANY);
+        for (uint32_t i = 0; i < n; i++) {
+            add_decode(&f, i, lens[i] - 1, tiles[kind / 2 / ROOMS], &partial);
 
-            } else {
-                add_prefill(&f, i, lens[i] - 1, 1);
-                run(&f, true, ROOM_ANY);
+            if (kind % 2 == 0 || i + 1 == n) {
+                run(&f, false, room);
+                partial = random_u32() % 64;
             }
         }
 
         download(&f);
-        is_int(differing(&f), 0, "rows alone: %s",
-               kind == 0 ? "decode" : kind == 1 ? "decode in parts"
-                                                : "prefill");
+        is_int(differing(&f), 0, "rows %s: decode, parts of %u tiles", what,
+               tiles[kind / 2 / ROOMS]);
+        ok(appended(&f), "they are appended");
     }
 
     fixture_free(&f);
@@ -349,7 +375,7 @@ test_empty(void)
     fixture_t              f;
     hymt_attention_args_t  args;
 
-    fixture_init(&f, 16, 4, lens, 2, 1.0f);
+    fixture_init(&f, 16, 4, lens, 2, true, 1.0f);
     fixture_upload(&f);
     fixture_args(&f, &args, 5);
 
@@ -387,16 +413,17 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
         lens[i] = 1 + random_u32() % (tiny ? 150 : 700);
     }
 
-    fixture_init(&f, n_heads, n_kv, lens, n, 1.0f);
+    fixture_init(&f, n_heads, n_kv, lens, n, true, 1.0f);
     width = (size_t) n_heads * HYMT_HEAD_DIM;
     place = (uint32_t *) malloc(n * sizeof(uint32_t));
 
     poison(&f);
-    decode_all(&f, 0, ROOM_NONE);
+    decode_all(&f, 0, ROOM_MANY);
     download(&f);
     memcpy(f.want, f.o, f.d_o.bytes);
 
-    for (uint32_t kind = 0; kind < 6; kind++) {
+    for (uint32_t kind = 0; kind < ROOMS + 3; kind++) {
+        const bool    decode = kind < ROOMS;
         const room_t  room = (room_t) (kind % ROOMS);
 
         poison(&f);
@@ -406,7 +433,8 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
         for (uint32_t i = 0; i < n; i++) {
             place[i] = random_u32() % 3 ? at++ : UINT32_MAX;
 
-            if (kind < 3) {
+            if (decode) {
+                forget(&f, i, lens[i] - 1);
                 from = f.n_items;
 
                 if (!add_decode(&f, i, lens[i] - 1, i % 4, &partial)) {
@@ -434,8 +462,8 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
         }
 
         compact = true;
-        plain = kind == 5;
-        run(&f, kind >= 3, room);
+        plain = kind == ROOMS + 2;
+        run(&f, !decode, room);
         compact = false;
         plain = false;
         download(&f);
@@ -455,7 +483,8 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
         }
 
         is_int(bad, 0, "%u of %u last rows side by side, %s %u", at, n,
-               kind < 3 ? "decode" : "prefill", kind);
+               decode ? "decode" : "prefill", kind);
+        ok(appended(&f), "the others are appended as well");
     }
 
     ok(counters_zero(&f), "counters are zero again");
@@ -474,7 +503,7 @@ test_long(void)
 
     len = small ? 700 : 8192;
 
-    fixture_init(&f, 16, 4, &len, 1, 1.0f);
+    fixture_init(&f, 16, 4, &len, 1, true, 1.0f);
 
     rows = 70;
     first = len - rows;
@@ -520,64 +549,65 @@ test_long(void)
 }
 
 
+/* What k_give() writes, and where from. */
+typedef struct {
+    hymt_bf16_t        *to;
+    const hymt_bf16_t  *from;
+    size_t              n;
+} given_t;
+
+
 /*
- * What rope and append do in a step: gives q, and rows of 128 elements of the
- * cache, which are listed.
+ * What kernels in front do in a step: gives q and qkv, and rows of 128 elements
+ * of the cache, which are listed.
  */
 __global__ void
-k_give(hymt_bf16_t *q, const hymt_bf16_t *q_from, size_t n, hymt_bf16_t *cache,
-    const hymt_bf16_t *cache_from, const uint32_t *rows, uint32_t n_rows)
+k_give(given_t q, given_t qkv, given_t cache, const uint32_t *rows)
 {
-    size_t  i, at, step;
+    size_t  i, at, first, step;
 
     hymt_grid_launch();
     hymt_grid_wait();
 
     step = (size_t) gridDim.x * blockDim.x;
+    first = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
 
-    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < n; i += step) {
-        q[i] = q_from[i];
+    for (i = first; i < q.n; i += step) {
+        q.to[i] = q.from[i];
     }
 
-    for (i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
-         i < n_rows * (size_t) HYMT_HEAD_DIM; i += step)
-    {
+    for (i = first; i < qkv.n; i += step) {
+        qkv.to[i] = qkv.from[i];
+    }
+
+    for (i = first; i < cache.n * HYMT_HEAD_DIM; i += step) {
         at = rows[i / HYMT_HEAD_DIM] * (size_t) HYMT_HEAD_DIM
              + i % HYMT_HEAD_DIM;
 
-        cache[at] = cache_from[at];
+        cache.to[at] = cache.from[at];
     }
-}
-
-
-static void *
-device_copy(const void *from, size_t bytes)
-{
-    void  *p;
-
-    cuda(cudaMalloc(&p, bytes));
-    cuda(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice));
-
-    return p;
 }
 
 
 /*
  * In a captured chain, where each kernel starts before the one in front of it
- * has ended: q, the newest position of decode rows and all of prompts are
- * written just before they are read, and spoilt just after.  mixed: prefill
- * does not wait for decode, and who waits for prefill has waited for both.
+ * has ended: q, qkv and all positions of prompts are written just before they
+ * are read, and spoilt just after, as is the position that decode appends.
+ * mixed: prefill does not wait for decode, and who waits for prefill has waited
+ * for both.
  */
 static void
 test_graph(bool mixed)
 {
-    size_t                  n_q, n_cache, width;
+    size_t                  width, most;
+    given_t                 give_q, give_qkv, give, spoil_q, spoil_qkv, spoil;
     uint32_t                n, lens[40], bad, partial, n_new, n_decode, rows;
+    uint32_t                n_decode_new;
     uint32_t               *fresh, *d_fresh, *d_n;
     fixture_t               f;
     hymt_cuda_t             d;
     cudaGraph_t             graph;
-    hymt_bf16_t            *q, *cache, *spoilt;
+    hymt_bf16_t            *spoilt;
     cudaGraphExec_t         exec;
     hymt_attention_args_t   args, prompt;
     hymt_attention_item_t  *d_items;
@@ -588,10 +618,10 @@ test_graph(bool mixed)
         lens[i] = 1 + random_u32() % (tiny ? 150 : 400);
     }
 
-    fixture_init(&f, 16, 4, lens, n, 1.0f);
+    fixture_init(&f, 16, 4, lens, n, true, 1.0f);
 
     poison(&f);
-    decode_all(&f, 0, ROOM_NONE);
+    decode_all(&f, 0, ROOM_MANY);
     download(&f);
 
     /* decode rows of the first half, whole prompts of the other */
@@ -629,23 +659,38 @@ test_graph(bool mixed)
                                           head % 2) / HYMT_HEAD_DIM;
             }
         }
+
+        if (i < n / 2) {
+            n_decode_new = n_new;
+        }
     }
 
-    n_q = f.d_o.bytes / 2;
-    n_cache = 0;
+    /* the positions of decode rows are the first of the list */
 
-    for (uint32_t i = 0; i < n; i++) {
-        n_cache += (lens[i] + HYMT_KV_PAGE - 1) / HYMT_KV_PAGE;
-    }
+    give.n = n_new - n_decode_new;
+    spoil.n = n_new;
 
-    n_cache = (n_cache + 7) * f.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    most = f.n_qkv > f.n_cache ? f.n_qkv : f.n_cache;
+    cuda(cudaMalloc(&spoilt, most * 2));
+    cuda(cudaMemset(spoilt, 0xff, most * 2));
 
-    q = (hymt_bf16_t *) device_copy(f.q, n_q * 2);
-    cache = (hymt_bf16_t *) device_copy(f.cache, n_cache * 2);
+    give_q.to = (hymt_bf16_t *) device_copy(f.q, f.n_q * 2);
+    give_q.from = f.d_q;
+    give_q.n = f.n_q;
+
+    cuda(cudaMalloc(&give_qkv.to, f.n_qkv * 2));
+    give_qkv.from = f.d_qkv;
+    give_qkv.n = f.n_qkv;
+
+    give.to = (hymt_bf16_t *) device_copy(f.cache, f.n_cache * 2);
+    give.from = f.d_cache;
+
+    spoil_q = give_q;
+    spoil_qkv = give_qkv;
+    spoil.to = give.to;
+    spoil_q.from = spoil_qkv.from = spoil.from = spoilt;
+
     d_fresh = (uint32_t *) device_copy(fresh, n_new * 4);
-
-    cuda(cudaMalloc(&spoilt, n_cache * 2));
-    cuda(cudaMemset(spoilt, 0xff, n_cache * 2));
 
     fixture_upload(&f);
     fixture_args(&f, &args, n_decode);
@@ -660,8 +705,11 @@ test_graph(bool mixed)
 
     prompt.items = d_items;
     prompt.n_items = d_n;
-    prompt.q = args.q = q;
-    prompt.cache = args.cache = cache;
+    prompt.q = give_q.to;
+    args.q = NULL;
+    args.qkv = give_qkv.to;
+    prompt.qkv = NULL;
+    prompt.cache = args.cache = give.to;
     prompt.mixed = args.mixed = mixed;
 
     /* mixed, as where there are more blocks than find place at once */
@@ -673,12 +721,11 @@ test_graph(bool mixed)
 
     for (int i = 0; i < 8; i++) {
         cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
-                         q, f.d_q, n_q, cache, f.d_cache, d_fresh, n_new));
+                         give_q, give_qkv, give, d_fresh + n_decode_new));
         cuda(hymt_cuda_attention_decode(&d, &args, dev.stream));
         cuda(hymt_cuda_attention_prefill(&d, &prompt, dev.stream));
         cuda(hymt_launch(k_give, dim3(132), dim3(256), 0, dev.stream, dev.pdl,
-                         q, spoilt, n_q < n_cache ? n_q : n_cache, cache,
-                         spoilt, d_fresh, n_new));
+                         spoil_q, spoil_qkv, spoil, d_fresh));
     }
 
     cuda(cudaStreamEndCapture(dev.stream, &graph));
@@ -699,8 +746,9 @@ test_graph(bool mixed)
 
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
-    cudaFree(q);
-    cudaFree(cache);
+    cudaFree(give_q.to);
+    cudaFree(give_qkv.to);
+    cudaFree(give.to);
     cudaFree(spoilt);
     cudaFree(d_fresh);
     cudaFree(d_items);
@@ -733,23 +781,23 @@ main(int argc, char **argv)
     cuda(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
 
     test_empty();
-    tiny ? test_group(4, 1, 1.0f, "group of 4")
-         : test_group(16, 4, 1.0f, "group of 4");
+    tiny ? test_group(4, 1, true, 1.0f, "group of 4")
+         : test_group(16, 4, true, 1.0f, "group of 4");
 
     if (!small) {
-        test_group(4, 4, 1.0f, "group of 1");
-        test_group(32, 8, 1.0f, "group of 4, 8 kv heads");
+        test_group(4, 4, true, 1.0f, "group of 1");
+        test_group(32, 8, true, 1.0f, "group of 4, 8 kv heads");
     }
 
     if (tiny) {
-        test_group(1, 1, 1.0f, "group of 1");
-        test_group(2, 1, 1.0f, "group of 2");
-        test_group(8, 1, 1.0f, "group of 8");
+        test_group(1, 1, true, 1.0f, "group of 1");
+        test_group(2, 1, false, 1.0f, "group of 2, no norm");
+        test_group(8, 1, true, 1.0f, "group of 8");
 
     } else {
-        test_group(4, 2, 1.0f, "group of 2");
-        test_group(16, 2, 1.0f, "group of 8");
-        test_group(8, 2, 20.0f, "few positions matter");
+        test_group(4, 2, false, 1.0f, "group of 2, no norm");
+        test_group(16, 2, true, 1.0f, "group of 8");
+        test_group(8, 2, true, 20.0f, "few positions matter");
         test_alone();
         test_compact(8, 4);
         test_long();

@@ -1,6 +1,9 @@
 /*
  * attention_test.cuh - the fixture of attention_test.cu: sequences with
  * shuffled page tables over one cache, items for their rows, launches.
+ *
+ * Rows are random sums of the product in front; the kernel of prompt rows makes
+ * q and the cache of them, and decode attention has to make the same.
  */
 
 #ifndef HYMT_ATTENTION_TEST_CUH
@@ -22,10 +25,12 @@ typedef struct {
 } buffer_t;
 
 
+/* How many blocks there seem to be, for a device. */
 typedef enum {
-    ROOM_NONE = 0,
-    ROOM_ANY,
-    ROOM_MIXED,
+    ROOM_MANY = 0,
+    ROOM_FEW,
+    ROOM_SOME,
+    ROOM_MIXED,                         /* many, and prompts beside them */
     ROOMS
 } room_t;
 
@@ -45,7 +50,7 @@ typedef struct {
     uint32_t               n_rows;
     seq_t                 *seqs;
     uint32_t              *tables;      /* host */
-    uint16_t              *cache;
+    uint16_t              *cache;       /* as the device has it */
     uint16_t              *q;
     uint16_t              *o;           /* what the device gave last */
     uint16_t              *want;        /* of the plainest run */
@@ -53,8 +58,15 @@ typedef struct {
     buffer_t               d_o;
     buffer_t               d_partial;
     buffer_t               d_counters;
+    size_t                 n_q;         /* elements */
+    size_t                 n_qkv;
+    size_t                 n_cache;
     hymt_bf16_t           *d_q;
+    hymt_bf16_t           *d_qkv;
     hymt_bf16_t           *d_cache;
+    hymt_bf16_t           *d_turns;     /* [2][max_context][64] */
+    hymt_bf16_t           *d_norms;     /* [2][128] */
+    hymt_rope_t            rope;
     uint32_t              *d_tables;
     hymt_attention_item_t *d_items;
     uint32_t              *d_n_items;
@@ -179,16 +191,122 @@ cache_at(const fixture_t *f, const seq_t *seq, uint32_t pos, uint32_t head,
 }
 
 
+static void *
+device_copy(const void *from, size_t bytes)
+{
+    void  *p;
+
+    cuda(cudaMalloc(&p, bytes));
+    cuda(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice));
+
+    return p;
+}
+
+
+/* Cosines and sines, some positions fewer than there are; weights of norms. */
+static void
+fixture_rope(fixture_t *f, bool norm, float gain)
+{
+    size_t     n;
+    double     angle;
+    uint16_t  *turns, norms[2][HYMT_HEAD_DIM];
+
+    for (uint32_t i = 0; i < f->n_seqs; i++) {
+        f->rope.context = f->rope.context > f->seqs[i].len
+                          ? f->rope.context : f->seqs[i].len;
+    }
+
+    f->rope.context -= f->rope.context / 10;
+
+    n = (size_t) f->rope.context * (HYMT_HEAD_DIM / 2);
+    turns = (uint16_t *) malloc(2 * n * 2);
+
+    for (size_t i = 0; i < n; i++) {
+        angle = (double) (i / (HYMT_HEAD_DIM / 2))
+                * pow(10000.0, -2.0 * (i % (HYMT_HEAD_DIM / 2))
+                               / HYMT_HEAD_DIM);
+        turns[i] = bf16((float) cos(angle));
+        turns[n + i] = bf16((float) sin(angle));
+    }
+
+    for (uint32_t d = 0; d < HYMT_HEAD_DIM; d++) {
+        norms[0][d] = bf16(gain * (1 + 0.2f * random_normal()));
+        norms[1][d] = bf16(1 + 0.2f * random_normal());
+    }
+
+    f->d_turns = (hymt_bf16_t *) device_copy(turns, 2 * n * 2);
+    f->d_norms = (hymt_bf16_t *) device_copy(norms, sizeof(norms));
+
+    f->rope.cos = f->d_turns;
+    f->rope.sin = f->d_turns + n;
+    f->rope.q_norm = norm ? f->d_norms : NULL;
+    f->rope.k_norm = norm ? f->d_norms + HYMT_HEAD_DIM : NULL;
+    f->rope.eps = 1e-5f;
+
+    free(turns);
+}
+
+
+/* Of all rows, by the kernel for prompts: q and the cache. */
+static void
+fixture_append(fixture_t *f)
+{
+    int32_t           *dest, *d_dest;
+    uint32_t          *pos, *d_pos, row;
+    hymt_rope_args_t   args;
+
+    dest = (int32_t *) malloc(f->n_rows * 4);
+    pos = (uint32_t *) malloc(f->n_rows * 4);
+
+    for (uint32_t i = 0; i < f->n_seqs; i++) {
+        for (uint32_t at = 0; at < f->seqs[i].len; at++) {
+            row = f->seqs[i].row + at;
+            pos[row] = at;
+            dest[row] = (int32_t) (f->tables[f->seqs[i].table
+                                             + at / HYMT_KV_PAGE]
+                                   * HYMT_KV_PAGE + at % HYMT_KV_PAGE);
+        }
+    }
+
+    d_dest = (int32_t *) device_copy(dest, f->n_rows * 4);
+    d_pos = (uint32_t *) device_copy(pos, f->n_rows * 4);
+
+    memset(&args, 0, sizeof(args));
+    args.qkv = f->d_qkv;
+    args.q = f->d_q;
+    args.cache = f->d_cache;
+    args.pos = d_pos;
+    args.kv_dest = d_dest;
+    args.rope = f->rope;
+    args.rows = f->n_rows;
+    args.n_heads = f->n_heads;
+    args.n_kv = f->n_kv;
+
+    cuda(hymt_cuda_rope_append(&dev, &args, dev.stream));
+    cuda(cudaStreamSynchronize(dev.stream));
+
+    cuda(cudaMemcpy(f->q, f->d_q, f->n_q * 2, cudaMemcpyDeviceToHost));
+    cuda(cudaMemcpy(f->cache, f->d_cache, f->n_cache * 2,
+                    cudaMemcpyDeviceToHost));
+
+    cudaFree(d_dest);
+    cudaFree(d_pos);
+    free(dest);
+    free(pos);
+}
+
+
 /*
- * gain scales q: large makes the softmax one of few positions.  Positions of
- * the same sequence have a query row each, from position `from` on.
+ * gain scales q: large makes the softmax one of few positions.  Every position
+ * of a sequence has a row.
  */
 static void
 fixture_init(fixture_t *f, uint32_t n_heads, uint32_t n_kv,
-    const uint32_t *lens, uint32_t n_seqs, float gain)
+    const uint32_t *lens, uint32_t n_seqs, bool norm, float gain)
 {
-    size_t    n_cache, n_q, at;
-    uint32_t  n_blocks, n_table, n, swap, *order;
+    size_t     width;
+    uint16_t  *qkv;
+    uint32_t   n_blocks, n_table, n, swap, *order;
 
     memset(f, 0, sizeof(*f));
 
@@ -214,8 +332,10 @@ fixture_init(fixture_t *f, uint32_t n_heads, uint32_t n_kv,
     f->n_partial = f->n_partial < 4096 ? f->n_partial : 4096;
 
     n_blocks = n_table + 7;
-    n_cache = (size_t) n_blocks * n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
-    n_q = (size_t) f->n_rows * n_heads * HYMT_HEAD_DIM;
+    width = (size_t) (n_heads + 2 * n_kv) * HYMT_HEAD_DIM;
+    f->n_cache = (size_t) n_blocks * n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    f->n_q = (size_t) f->n_rows * n_heads * HYMT_HEAD_DIM;
+    f->n_qkv = f->n_rows * width;
 
     order = (uint32_t *) calloc(n_blocks, sizeof(uint32_t));
 
@@ -232,26 +352,15 @@ fixture_init(fixture_t *f, uint32_t n_heads, uint32_t n_kv,
 
     f->tables = order;                  /* the first n_table of them */
 
-    f->cache = (uint16_t *) malloc(n_cache * 2);
-    f->q = (uint16_t *) malloc(n_q * 2);
-    f->o = (uint16_t *) malloc(n_q * 2);
-    f->want = (uint16_t *) malloc(n_q * 2);
-    memset(f->cache, 0xff, n_cache * 2);
+    f->cache = (uint16_t *) malloc(f->n_cache * 2);
+    f->q = (uint16_t *) malloc(f->n_q * 2);
+    f->o = (uint16_t *) malloc(f->n_q * 2);
+    f->want = (uint16_t *) malloc(f->n_q * 2);
+    qkv = (uint16_t *) malloc(f->n_qkv * 2);
 
-    for (uint32_t i = 0; i < n_seqs; i++) {
-        for (uint32_t pos = 0; pos < lens[i]; pos++) {
-            for (uint32_t head = 0; head < 2 * n_kv; head++) {
-                at = cache_at(f, &f->seqs[i], pos, head / 2, head % 2);
-
-                for (uint32_t d = 0; d < HYMT_HEAD_DIM; d++) {
-                    f->cache[at + d] = bf16(random_normal());
-                }
-            }
-        }
-    }
-
-    for (size_t i = 0; i < n_q; i++) {
-        f->q[i] = bf16(gain * random_normal());
+    for (size_t i = 0; i < f->n_qkv; i++) {
+        qkv[i] = bf16((i % width < (size_t) n_heads * HYMT_HEAD_DIM ? gain : 1)
+                      * random_normal());
     }
 
     f->max_items = 2 * f->n_rows + 4096;
@@ -259,23 +368,25 @@ fixture_init(fixture_t *f, uint32_t n_heads, uint32_t n_kv,
     f->items = (hymt_attention_item_t *) calloc(f->max_items,
                                                 sizeof(*f->items));
 
-    buffer_init(&f->d_o, n_q * 2);
+    buffer_init(&f->d_o, f->n_q * 2);
     buffer_init(&f->d_partial, (size_t) f->n_partial * n_heads
                                * (HYMT_HEAD_DIM + 2) * 4);
     buffer_init(&f->d_counters, (size_t) f->n_counters * n_kv * 4);
     cuda(cudaMemset(f->d_counters.p, 0, f->d_counters.bytes));
 
-    cuda(cudaMalloc(&f->d_q, n_q * 2));
-    cuda(cudaMalloc(&f->d_cache, n_cache * 2));
-    cuda(cudaMalloc(&f->d_tables, n_blocks * 4));
+    cuda(cudaMalloc(&f->d_q, f->n_q * 2));
+    cuda(cudaMalloc(&f->d_cache, f->n_cache * 2));
     cuda(cudaMalloc(&f->d_items, f->max_items * sizeof(*f->items)));
     cuda(cudaMalloc(&f->d_n_items, 4));
+    cuda(cudaMemset(f->d_q, 0xff, f->n_q * 2));
+    cuda(cudaMemset(f->d_cache, 0xff, f->n_cache * 2));
 
-    cuda(cudaMemcpy(f->d_q, f->q, n_q * 2, cudaMemcpyHostToDevice));
-    cuda(cudaMemcpy(f->d_cache, f->cache, n_cache * 2,
-                    cudaMemcpyHostToDevice));
-    cuda(cudaMemcpy(f->d_tables, f->tables, n_blocks * 4,
-                    cudaMemcpyHostToDevice));
+    f->d_qkv = (hymt_bf16_t *) device_copy(qkv, f->n_qkv * 2);
+    f->d_tables = (uint32_t *) device_copy(f->tables, n_blocks * 4);
+    free(qkv);
+
+    fixture_rope(f, norm, gain);
+    fixture_append(f);
 }
 
 
@@ -289,6 +400,9 @@ fixture_free(fixture_t *f)
     cudaFree(f->d_partial.base);
     cudaFree(f->d_counters.base);
     cudaFree(f->d_q);
+    cudaFree(f->d_qkv);
+    cudaFree(f->d_turns);
+    cudaFree(f->d_norms);
     cudaFree(f->d_cache);
     cudaFree(f->d_tables);
     cudaFree(f->d_items);
@@ -365,6 +479,8 @@ fixture_args(const fixture_t *f, hymt_attention_args_t *args, uint32_t grid)
     memset(args, 0, sizeof(*args));
 
     args->q = f->d_q;
+    args->qkv = f->d_qkv;
+    args->rope = f->rope;
     args->o = (hymt_bf16_t *) f->d_o.p;
     args->cache = f->d_cache;
     args->tables = f->d_tables;
@@ -389,8 +505,8 @@ fixture_upload(fixture_t *f)
 
 /*
  * Launches what was added, some blocks more than needed.  What is chosen goes
- * by the number of multiprocessors, none or any, and by what else is in the
- * step: there is nothing, but decode is told so.
+ * by the number of multiprocessors, and by what else is in the step: there is
+ * nothing, but decode is told so.
  */
 static void
 run(fixture_t *f, bool prefill, room_t room)
@@ -402,7 +518,8 @@ run(fixture_t *f, bool prefill, room_t room)
     fixture_args(f, &args, f->n_items + random_u32() % 3);
 
     d = dev;
-    d.sms = room == ROOM_ANY ? UINT32_MAX / 4 : 0;
+    d.sms = room == ROOM_FEW ? UINT32_MAX / 4
+            : room == ROOM_SOME ? (args.grid * f->n_kv + 1) / 2 : 0;
     args.mixed = room == ROOM_MIXED && !prefill;
     args.compact = compact;
     d.cc = plain ? 80 : dev.cc;
@@ -451,6 +568,37 @@ differing(const fixture_t *f)
     }
 
     return n;
+}
+
+
+/* Whether every K and V is as the kernel for prompts left it. */
+static bool
+appended(const fixture_t *f)
+{
+    bool       good;
+    uint16_t  *cache;
+
+    cache = (uint16_t *) malloc(f->n_cache * 2);
+    cuda(cudaStreamSynchronize(dev.stream));
+    cuda(cudaMemcpy(cache, f->d_cache, f->n_cache * 2,
+                    cudaMemcpyDeviceToHost));
+
+    good = memcmp(cache, f->cache, f->n_cache * 2) == 0;
+    free(cache);
+
+    return good;
+}
+
+
+/* As if a position had not been appended yet. */
+static void
+forget(const fixture_t *f, uint32_t seq, uint32_t pos)
+{
+    for (uint32_t i = 0; i < 2 * f->n_kv; i++) {
+        cuda(cudaMemset(f->d_cache + cache_at(f, &f->seqs[seq], pos, i / 2,
+                                              i % 2),
+                        0xff, HYMT_HEAD_DIM * 2));
+    }
 }
 
 

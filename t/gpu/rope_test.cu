@@ -1,7 +1,7 @@
 /*
  * rope_test.cu - RoPE, QK-norm and the append to pages against plain C with the
- * same rounding points and the same order of sums: bit for bit, the cache's
- * untouched places included.
+ * same rounding points and the same order of sums: bit for bit, the untouched
+ * places of q and of the cache included.
  */
 
 #include "device_buffer.h"
@@ -167,7 +167,13 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
         dest[i] = swap;
     }
 
+    memset(want, POISON_BYTE, n_q * 2);
+
     for (r = 0; r < rows; r++) {
+        if (dest[r] < 0) {
+            continue;
+        }
+
         clamped = pos[r] < CONTEXT ? pos[r] : CONTEXT - 1;
 
         for (head = 0; head < all; head++) {
@@ -188,10 +194,6 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
             if (head < s->n_heads) {
                 memcpy(want + ((size_t) r * s->n_heads + head) * DIM, x,
                        sizeof(x));
-                continue;
-            }
-
-            if (dest[r] < 0) {
                 continue;
             }
 
@@ -227,15 +229,15 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
     args.cache = (hymt_bf16_t *) cache.data;
     args.pos = (uint32_t *) d_pos.data;
     args.kv_dest = (int32_t *) d_dest.data;
-    args.cos = (hymt_bf16_t *) d_cos.data;
-    args.sin = (hymt_bf16_t *) d_sin.data;
-    args.q_norm = norm ? (hymt_bf16_t *) d_w.data : NULL;
-    args.k_norm = norm ? (hymt_bf16_t *) d_w.data + DIM : NULL;
+    args.rope.cos = (hymt_bf16_t *) d_cos.data;
+    args.rope.sin = (hymt_bf16_t *) d_sin.data;
+    args.rope.q_norm = norm ? (hymt_bf16_t *) d_w.data : NULL;
+    args.rope.k_norm = norm ? (hymt_bf16_t *) d_w.data + DIM : NULL;
     args.rows = rows;
     args.n_heads = s->n_heads;
     args.n_kv = s->n_kv;
-    args.context = CONTEXT;
-    args.eps = EPS;
+    args.rope.context = CONTEXT;
+    args.rope.eps = EPS;
 
     gpu(hymt_cuda_rope_append(&dev, &args, dev.stream));
     gpu(cudaStreamSynchronize(dev.stream));

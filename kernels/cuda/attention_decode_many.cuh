@@ -1,0 +1,313 @@
+/*
+ * attention_decode_many.cuh - the decode kernel for many rows: a warp has an
+ * item and a kv head by itself.
+ *
+ * K and V of 32 positions are a slot of 8 KB; the warp's slots are a ring that
+ * it fills three ahead of its arithmetic: K of a tile's first and second half,
+ * V of these, the next tile's.  It waits for no other warp, keeps its state in
+ * registers, and with eight of them on a multiprocessor there is always enough
+ * on its way to keep the memory busy.
+ */
+
+#ifndef HYMT_CUDA_ATTENTION_DECODE_MANY_CUH
+#define HYMT_CUDA_ATTENTION_DECODE_MANY_CUH
+
+#include "attention_decode.cuh"
+
+
+#define HYMT_ATTN_SLOTS      3
+#define HYMT_ATTN_SLOT       (HYMT_ATTN_KV / 2)
+#define HYMT_ATTN_SLOT_HALF  (HYMT_ATTN_HALF / 2)
+
+
+/* Part 0, 1: K, 2, 3: V of the first and the second half of a tile. */
+template<bool SKIP>
+__device__ __forceinline__ void
+hymt_attn_load_slot(uint32_t dst, const hymt_bf16_t *head, size_t page_size,
+    const uint32_t (&page)[HYMT_ATTN_PAGES], int part, int32_t valid)
+{
+    head += part / 2 * HYMT_ATTN_V;
+
+#pragma unroll
+    for (int i = 0; i < HYMT_ATTN_PAGES / 2; i++) {
+        int  j = part % 2 * (HYMT_ATTN_PAGES / 2) + i;
+
+        hymt_attn_load_page<SKIP, HYMT_ATTN_SLOT_HALF>(
+            dst, head + page[j] * page_size, i, valid - j * HYMT_KV_PAGE);
+    }
+}
+
+
+template<int GROUP>
+__global__ void
+__launch_bounds__(32, 8)
+k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
+{
+    enum { HALF = HYMT_ATTN_SLOT_HALF };
+
+    extern __shared__ __align__(128) uint8_t  slots[];
+
+    __shared__ __align__(16) hymt_bf16_t  q[GROUP][HYMT_ATTN_Q];
+
+    hymt_attn_own_t<GROUP, 32, HALF>  own;
+
+    float                  m, l, acc[16][2], *result;
+    size_t                 page_size;
+    int32_t                valid;
+    uint32_t               lane, g, head, tile, newest, row, slot, first;
+    uint32_t               a[8][2], page[HYMT_ATTN_PAGES];
+    uint32_t               next[HYMT_ATTN_PAGES];
+    hymt_bf16_t           *cache, *at, *o;
+    const uint32_t        *table;
+    hymt_attention_item_t  item;
+
+    if (!args.mixed) {
+        hymt_grid_launch();
+    }
+
+    item = args.items[blockIdx.y];
+    hymt_attn_item(item, args.compact);
+
+    if (blockIdx.y >= *args.n_items) {
+        hymt_grid_wait();
+        return;
+    }
+
+    lane = threadIdx.x & 31;
+    head = blockIdx.x;
+    g = lane / 4;
+
+    page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
+    table = args.tables + item.table;
+    newest = item.pos / HYMT_KV_PAGE;
+    first = hymt_smem_addr(slots);
+
+    /* all but the item's own position, which nobody has written yet */
+
+    tile = item.first_tile;
+    valid = item.pos + 1 - tile * HYMT_ATTN_TILE;
+    hymt_attn_pages(page, table, tile, newest);
+
+#pragma unroll
+    for (int i = 0; i < HYMT_ATTN_SLOTS; i++) {
+        hymt_attn_load_slot<true>(first + i * HYMT_ATTN_SLOT, cache, page_size,
+                                  page, i, valid);
+        hymt_cp_async_commit();
+    }
+
+    own.prepare(args.rope, item.pos);
+    at = cache + __ldg(&table[newest]) * page_size
+         + item.pos % HYMT_KV_PAGE * HYMT_HEAD_DIM;
+
+    hymt_grid_wait();
+
+    /* what comes next reads q and the cache without a wait of its own */
+
+    if (args.mixed) {
+        hymt_grid_launch();
+    }
+
+    /* the slots it belongs to, where they are on their way already */
+
+    row = item.pos % HYMT_ATTN_TILE;
+    slot = row / (HYMT_ATTN_TILE / 2);
+
+    own.run(args, item.row, head, q[0],
+            item.end_tile > item.pos / HYMT_ATTN_TILE, at,
+            valid > HYMT_ATTN_TILE ? NULL : slots + slot * HYMT_ATTN_SLOT,
+            valid > HYMT_ATTN_TILE || slot + 2 >= HYMT_ATTN_SLOTS
+            ? NULL : slots + (slot + 2) * HYMT_ATTN_SLOT,
+            row % (HYMT_ATTN_TILE / 2));
+
+    __syncwarp();
+
+    /* rows over the group's are zeros */
+
+#pragma unroll
+    for (int kk = 0; kk < 8; kk++) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            a[kk][i] = g < GROUP ? *(const uint32_t *) &q[g][16 * kk + 8 * i
+                                                            + 2 * (lane & 3)]
+                                 : 0;
+        }
+    }
+
+    m = -CUDART_INF_F;
+    l = 0.0f;
+
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        acc[i][0] = 0.0f;
+        acc[i][1] = 0.0f;
+    }
+
+    slot = 0;
+
+    for (tile = item.first_tile; tile < item.end_tile; tile++) {
+        float           s[8][4], x[8][2][4], m_t[2], l_t[2], share[2], b, c;
+        uint32_t        p[4][4], here;
+        const uint32_t  pos[2] = { item.pos, item.pos };
+
+        if (tile + 1 < item.end_tile) {
+            hymt_attn_pages(next, table, tile + 1, newest);
+        }
+
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            here = first + slot * HYMT_ATTN_SLOT;
+            slot = slot + 1 < HYMT_ATTN_SLOTS ? slot + 1 : 0;
+
+            hymt_cp_async_wait<HYMT_ATTN_SLOTS - 1>();
+            __syncwarp();
+
+            auto load_q = [&](int kk, uint32_t (&f)[4]) {
+                f[0] = a[kk][0];
+                f[1] = 0;
+                f[2] = a[kk][1];
+                f[3] = 0;
+            };
+
+            if (part == 0) {
+                hymt_attn_scores<0, 2, HALF>(s, load_q, here);
+
+            } else if (part == 1) {
+                hymt_attn_scores<2, 2, HALF>(s, load_q, here);
+
+            } else if (part == 2) {
+#pragma unroll
+                for (int i = 0; i < 64; i++) {
+                    x[i / 8][i / 4 % 2][i % 4] = 0.0f;
+                }
+
+                hymt_attn_add_values<8, 0, 2, HALF>(x, p, here, 0);
+
+            } else {
+                hymt_attn_add_values<8, 2, 2, HALF>(x, p, here, 0);
+            }
+
+            __syncwarp();
+
+            if (part + HYMT_ATTN_SLOTS < 4) {
+                hymt_attn_load_slot<false>(here, cache, page_size, page,
+                                           part + HYMT_ATTN_SLOTS, valid);
+
+            } else if (tile + 1 < item.end_tile) {
+                hymt_attn_load_slot<false>(here, cache, page_size, next,
+                                           (part + HYMT_ATTN_SLOTS) % 4,
+                                           valid - HYMT_ATTN_TILE);
+            }
+
+            hymt_cp_async_commit();
+
+            if (part == 1) {
+                hymt_attn_softmax<true, 1>(s, m_t, share,
+                                           tile * HYMT_ATTN_TILE, pos);
+                hymt_attn_round(p, s);
+                hymt_attn_sum<1>(l_t, share);
+            }
+        }
+
+        if (item.n_parts > 1) {
+            result = args.partial + (((size_t) (item.partial + tile)
+                                      * args.n_kv + head) * GROUP + g)
+                                    * HYMT_ATTN_PARTIAL;
+
+            if (g < GROUP) {
+#pragma unroll
+                for (int i = 0; i < 16; i++) {
+                    *(float2 *) (result + 8 * i + 2 * (lane & 3))
+                        = make_float2(x[i / 2][i % 2][0], x[i / 2][i % 2][1]);
+                }
+            }
+
+            if (g < GROUP && (lane & 3) == 0) {
+                *(float2 *) (result + HYMT_HEAD_DIM)
+                    = make_float2(m_t[0], l_t[0]);
+            }
+
+        } else {
+            hymt_attn_scales(m, m_t[0], b, c);
+            l = hymt_attn_merge(l, b, l_t[0], c);
+
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                acc[i / 2][i % 2] = hymt_attn_merge(acc[i / 2][i % 2], b,
+                                                    x[i / 4][i / 2 % 2][i % 2],
+                                                    c);
+            }
+        }
+
+#pragma unroll
+        for (int i = 0; i < HYMT_ATTN_PAGES; i++) {
+            page[i] = next[i];
+        }
+
+        valid -= HYMT_ATTN_TILE;
+    }
+
+    if (item.n_parts > 1) {
+        hymt_attn_parts<GROUP, 32>(args, item, head);
+        return;
+    }
+
+    if (item.n_rows == 0) {
+        return;
+    }
+
+    /* by way of q's place, for whole 16-byte pieces */
+
+    if (g < GROUP) {
+        l = __frcp_rn(l);
+
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            *(uint32_t *) &q[g][8 * i + 2 * (lane & 3)]
+                = hymt_attn_pack(hymt_attn_finish(acc[i][0], l),
+                                 hymt_attn_finish(acc[i][1], l));
+        }
+    }
+
+    __syncwarp();
+
+    o = args.o + ((size_t) item.out * args.n_heads + head * GROUP)
+                 * HYMT_HEAD_DIM;
+
+#pragma unroll
+    for (int i = 0; i < (GROUP + 1) / 2; i++) {
+        row = 2 * i + lane / 16;
+
+        if (row < GROUP) {
+            *(uint4 *) (o + row * HYMT_HEAD_DIM + lane % 16 * 8)
+                = *(const uint4 *) &q[row][lane % 16 * 8];
+        }
+    }
+}
+
+
+template<int GROUP>
+static cudaError_t
+hymt_attention_decode_many(const hymt_cuda_t *dev,
+    const hymt_attention_args_t *args, cudaStream_t stream)
+{
+    enum { SMEM = HYMT_ATTN_SLOTS * HYMT_ATTN_SLOT };
+
+    cudaError_t  err;
+
+    err = cudaFuncSetAttribute(k_attention_decode_many_bf16<GROUP>,
+                               cudaFuncAttributePreferredSharedMemoryCarveout,
+                               cudaSharedmemCarveoutMaxShared);
+    if (err != cudaSuccess) {
+        return err;
+    }
+
+    hymt_launch(k_attention_decode_many_bf16<GROUP>,
+                dim3(args->n_kv, args->grid), dim3(32), SMEM, stream,
+                dev->pdl, *args);
+
+    return cudaGetLastError();
+}
+
+
+#endif /* HYMT_CUDA_ATTENTION_DECODE_MANY_CUH */
