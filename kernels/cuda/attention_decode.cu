@@ -9,9 +9,8 @@
  * whose K and V it reads once for the whole group of query heads: 512 bytes a
  * position, so 256 rows at 200 positions and 4 kv heads are 105 MB.  Each warp
  * takes every WARPS-th tile of 64 positions into its own 32 KB of shared
- * memory: V is on its way while K is used, the next tile's K while V is.  Only
- * `group` of the 16 rows of a matrix instruction are real; the matrix units
- * have nothing else to do here.  Many rows: attention_decode_many.cuh.
+ * memory: V is on its way while K is used, the next tile's K while V is.  Many
+ * rows: attention_decode_many.cuh.
  *
  * Results of tiles go through shared memory and are merged in tile order by all
  * threads.  Parts of a row put them into `partial` instead, and the block that
@@ -69,7 +68,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
     size_t                 page_size;
     uint8_t               *k_own;
     int32_t                valid;
-    uint32_t               lane, warp, g, head, base, tile, newest, width;
+    uint32_t               warp, head, base, tile, newest, width;
     uint32_t               k, v, page[HYMT_ATTN_PAGES], a[8][2];
     hymt_bf16_t           *cache, *cache_v, *at;
     const uint32_t        *table;
@@ -87,10 +86,8 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         return;
     }
 
-    lane = threadIdx.x & 31;
     warp = threadIdx.x / 32;
     head = blockIdx.x;
-    g = lane / 4;
 
     page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
     cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
@@ -143,17 +140,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     __syncthreads();
 
-    /* rows over the group's are zeros */
-
-#pragma unroll
-    for (int kk = 0; kk < 8; kk++) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            a[kk][i] = g < GROUP ? *(const uint32_t *) &q[g][16 * kk + 8 * i
-                                                            + 2 * (lane & 3)]
-                                 : 0;
-        }
-    }
+    hymt_attn_row_q<GROUP>(a, q);
 
     state.init();
 
@@ -161,9 +148,8 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
         tile = base + warp;
 
         if (tile < item.end_tile) {
-            float           s[8][4], m_t[2], l_t[2], share[2];
-            uint32_t        p[4][4];
-            const uint32_t  pos[2] = { item.pos, item.pos };
+            float     s[4][4], x[8][4], m_t[2], l_t[2];
+            uint32_t  p[4][2];
 
             if (item.n_parts == 1) {
                 result = results[warp][0];
@@ -183,12 +169,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
             hymt_cp_async_wait<1>();
             __syncwarp();
 
-            hymt_attn_scores(s, [&](int kk, uint32_t (&f)[4]) {
-                f[0] = a[kk][0];
-                f[1] = 0;
-                f[2] = a[kk][1];
-                f[3] = 0;
-            }, k);
+            hymt_attn_row_scores<0, 4, HYMT_ATTN_HALF>(s, a, k);
 
             __syncwarp();
 
@@ -199,23 +180,19 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             hymt_cp_async_commit();
 
-            hymt_attn_softmax<true, 1>(s, m_t, share, tile * HYMT_ATTN_TILE,
-                                       pos);
-            hymt_attn_round(p, s);
+            hymt_attn_row_softmax(s, m_t, l_t, tile * HYMT_ATTN_TILE,
+                                  item.pos);
+            hymt_attn_row_round(p, s);
 
             hymt_cp_async_wait<1>();
             __syncwarp();
 
-            hymt_attn_values<4>(p, v, [&](int nd, float (&x)[2][4]) {
-                float  *at;
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                x[i / 4][i % 4] = 0.0f;
+            }
 
-                if (g < GROUP) {
-                    at = result + g * width + 16 * nd + 2 * (lane & 3);
-
-                    *(float2 *) at = make_float2(x[0][0], x[0][1]);
-                    *(float2 *) (at + 8) = make_float2(x[1][0], x[1][1]);
-                }
-            });
+            hymt_attn_row_values<0, 4, HYMT_ATTN_HALF>(x, p, v);
 
             __syncwarp();
 
@@ -225,12 +202,7 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 
             hymt_cp_async_commit();
 
-            hymt_attn_sum<1>(l_t, share);
-
-            if (g < GROUP && (lane & 3) == 0) {
-                *(float2 *) (result + g * width + HYMT_HEAD_DIM)
-                    = make_float2(m_t[0], l_t[0]);
-            }
+            hymt_attn_row_result<GROUP>(result, width, x, m_t, l_t);
         }
 
         if (item.n_parts == 1) {

@@ -1,6 +1,14 @@
 /*
- * attention_decode.cuh - what the kernels for decode rows share: a row's state,
- * its own position, and the merging of its parts.
+ * attention_decode.cuh - what the kernels for decode rows share: the arithmetic
+ * of a tile, a row's state, its own position, and the merging of its parts.
+ *
+ * A row has at most 8 heads for a kv head, so K and V are the first operand of
+ * the matrix instructions, whose 16 rows are positions or dimensions, and the
+ * heads are the 8 columns: half the instructions of attention_tile.cuh's way.
+ * Products and sums are the same, in the same order, and so are the bits.
+ *
+ * With g = lane / 4 and t = lane % 4 a lane has the positions g of every 8, and
+ * heads 2t and 2t + 1 of the group; those over it are zeros that nobody reads.
  */
 
 #ifndef HYMT_CUDA_ATTENTION_DECODE_CUH
@@ -21,6 +29,211 @@
 
 /* Elements from K to V of a page. */
 #define HYMT_ATTN_V             (HYMT_KV_PAGE * HYMT_HEAD_DIM)
+
+
+/* q of all heads of the group as the second operand, zeros over them. */
+template<int GROUP>
+__device__ __forceinline__ void
+hymt_attn_row_q(uint32_t (&to)[8][2],
+    const hymt_bf16_t (&q)[GROUP][HYMT_ATTN_Q])
+{
+    uint32_t  g, t;
+
+    g = (threadIdx.x & 31) / 4;
+    t = threadIdx.x & 3;
+
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        to[i / 2][i % 2] = g < GROUP
+                           ? *(const uint32_t *) &q[g][8 * i + 2 * t] : 0;
+    }
+}
+
+
+/*
+ * S of 16 N positions of the tile, from 16 FIRST on: s[n][2 i + j] is position
+ * 16 n + 8 i + g, head 2t + j.  q: second operand, of dimensions 16 kk..; k:
+ * shared address of these rows of K, whose halves are HALF apart.
+ */
+template<int FIRST, int N, int HALF>
+__device__ __forceinline__ void
+hymt_attn_row_scores(float (&s)[4][4], const uint32_t (&q)[8][2], uint32_t k)
+{
+    uint32_t  lane;
+
+    lane = threadIdx.x & 31;
+
+#pragma unroll
+    for (int i = 4 * FIRST; i < 4 * (FIRST + N); i++) {
+        s[i / 4][i % 4] = 0.0f;
+    }
+
+#pragma unroll
+    for (int kk = 0; kk < 8; kk++) {
+#pragma unroll
+        for (int n = FIRST; n < FIRST + N; n++) {
+            uint32_t  a[4];
+
+            hymt_ldmatrix_x4(a, k + (n - FIRST) * 2048
+                             + hymt_attn_offset(HALF, lane & 15,
+                                                2 * kk + (lane >> 4)));
+
+            hymt_mma_16816(s[n], a, q[kk][0], q[kk][1]);
+        }
+    }
+}
+
+
+/*
+ * hymt_attn_softmax() of a decode row, with the sum of P: that is the same tree
+ * of positions there and here.
+ */
+__device__ __forceinline__ void
+hymt_attn_row_softmax(float (&s)[4][4], float (&m_t)[2], float (&l_t)[2],
+    uint32_t first, uint32_t pos)
+{
+    float     base, sum[2][2];
+    uint32_t  at;
+
+    at = first + (threadIdx.x & 31) / 4;
+
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (at + 8 * i > pos) {
+                s[i / 2][i % 2 * 2 + j] = -CUDART_INF_F;
+            }
+        }
+
+        m_t[j] = fmaxf(fmaxf(fmaxf(s[0][j], s[0][2 + j]),
+                             fmaxf(s[1][j], s[1][2 + j])),
+                       fmaxf(fmaxf(s[2][j], s[2][2 + j]),
+                             fmaxf(s[3][j], s[3][2 + j])));
+    }
+
+#pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2) {
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            m_t[j] = fmaxf(m_t[j], __shfl_xor_sync(0xffffffff, m_t[j], lanes));
+        }
+    }
+
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        m_t[j] = __fmul_rn(m_t[j], HYMT_ATTN_SCALE);
+        base = m_t[j] == -CUDART_INF_F ? 0.0f : m_t[j];
+
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float  &x = s[i / 2][i % 2 * 2 + j];
+
+            x = hymt_attn_exp2(__fmaf_rn(x, HYMT_ATTN_SCALE, -base));
+            sum[i % 2][j] = i < 2 ? x : __fadd_rn(sum[i % 2][j], x);
+        }
+    }
+
+    /* positions next to each other, then the two eights of 16, then the rest */
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        sum[i / 2][i % 2] = __fadd_rn(sum[i / 2][i % 2],
+                                      __shfl_xor_sync(0xffffffff,
+                                                      sum[i / 2][i % 2], 4));
+    }
+
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        l_t[j] = __fadd_rn(sum[0][j], sum[1][j]);
+    }
+
+#pragma unroll
+    for (int lanes = 8; lanes < 32; lanes *= 2) {
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            l_t[j] = __fadd_rn(l_t[j],
+                               __shfl_xor_sync(0xffffffff, l_t[j], lanes));
+        }
+    }
+}
+
+
+/* P as the second operand of V P: fragments of 16 positions. */
+__device__ __forceinline__ void
+hymt_attn_row_round(uint32_t (&p)[4][2], const float (&s)[4][4])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        p[i / 2][i % 2] = hymt_transpose(hymt_attn_pack(s[i / 2][i % 2 * 2],
+                                                        s[i / 2][i % 2 * 2
+                                                                 + 1]));
+    }
+}
+
+
+/*
+ * acc_t goes on by the 16 N positions from 16 FIRST on: acc[nd][2 i + j] is
+ * dimension 16 nd + 8 i + g, head 2t + j.  v: shared address of these rows of
+ * V, whose halves are HALF apart.
+ */
+template<int FIRST, int N, int HALF>
+__device__ __forceinline__ void
+hymt_attn_row_values(float (&acc)[8][4], const uint32_t (&p)[4][2], uint32_t v)
+{
+    uint32_t  lane, row;
+
+    lane = threadIdx.x & 31;
+    row = (lane & 7) + ((lane >> 4) << 3);
+
+#pragma unroll
+    for (int ks = FIRST; ks < FIRST + N; ks++) {
+#pragma unroll
+        for (int nd = 0; nd < 8; nd++) {
+            uint32_t  a[4];
+
+            hymt_ldmatrix_x4_trans(a, v + (ks - FIRST) * 2048
+                                   + hymt_attn_offset(HALF, row,
+                                                      2 * nd
+                                                      + ((lane >> 3) & 1)));
+
+            hymt_mma_16816(acc[nd], a, p[ks][0], p[ks][1]);
+        }
+    }
+}
+
+
+/*
+ * A tile's result to `to`, rows `width` floats apart, one for each head of the
+ * group: acc, m, l.
+ */
+template<int GROUP>
+__device__ __forceinline__ void
+hymt_attn_row_result(float *to, uint32_t width, const float (&acc)[8][4],
+    const float (&m_t)[2], const float (&l_t)[2])
+{
+    uint32_t  g, t;
+
+    g = (threadIdx.x & 31) / 4;
+    t = threadIdx.x & 3;
+
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        if (2 * t + j >= GROUP) {
+            break;
+        }
+
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            to[(2 * t + j) * width + 8 * i + g] = acc[i / 2][i % 2 * 2 + j];
+        }
+
+        if (g == 0) {
+            to[(2 * t + j) * width + HYMT_HEAD_DIM] = m_t[j];
+            to[(2 * t + j) * width + HYMT_HEAD_DIM + 1] = l_t[j];
+        }
+    }
+}
 
 
 /*

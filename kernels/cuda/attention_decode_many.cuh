@@ -51,10 +51,10 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     hymt_attn_own_t<GROUP, 32, HALF>  own;
 
-    float                  m, l, acc[16][2], *result;
+    float                  m[2], l[2], acc[8][4];
     size_t                 page_size;
     int32_t                valid;
-    uint32_t               lane, g, head, tile, newest, row, slot, first;
+    uint32_t               lane, head, tile, newest, row, slot, first;
     uint32_t               a[8][2], page[HYMT_ATTN_PAGES];
     uint32_t               next[HYMT_ATTN_PAGES];
     hymt_bf16_t           *cache, *at, *o;
@@ -75,7 +75,6 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     lane = threadIdx.x & 31;
     head = blockIdx.x;
-    g = lane / 4;
 
     page_size = (size_t) args.n_kv * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
     cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
@@ -122,33 +121,24 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     __syncwarp();
 
-    /* rows over the group's are zeros */
+    hymt_attn_row_q<GROUP>(a, q);
 
 #pragma unroll
-    for (int kk = 0; kk < 8; kk++) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            a[kk][i] = g < GROUP ? *(const uint32_t *) &q[g][16 * kk + 8 * i
-                                                            + 2 * (lane & 3)]
-                                 : 0;
-        }
+    for (int j = 0; j < 2; j++) {
+        m[j] = -CUDART_INF_F;
+        l[j] = 0.0f;
     }
 
-    m = -CUDART_INF_F;
-    l = 0.0f;
-
 #pragma unroll
-    for (int i = 0; i < 16; i++) {
-        acc[i][0] = 0.0f;
-        acc[i][1] = 0.0f;
+    for (int i = 0; i < 32; i++) {
+        acc[i / 4][i % 4] = 0.0f;
     }
 
     slot = 0;
 
     for (tile = item.first_tile; tile < item.end_tile; tile++) {
-        float           s[8][4], x[8][2][4], m_t[2], l_t[2], share[2], b, c;
-        uint32_t        p[4][4], here;
-        const uint32_t  pos[2] = { item.pos, item.pos };
+        float     s[4][4], x[8][4], m_t[2], l_t[2], b[2], c[2];
+        uint32_t  p[4][2], here;
 
         if (tile + 1 < item.end_tile) {
             hymt_attn_pages(next, table, tile + 1, newest);
@@ -162,29 +152,22 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
             hymt_cp_async_wait<HYMT_ATTN_SLOTS - 1>();
             __syncwarp();
 
-            auto load_q = [&](int kk, uint32_t (&f)[4]) {
-                f[0] = a[kk][0];
-                f[1] = 0;
-                f[2] = a[kk][1];
-                f[3] = 0;
-            };
-
             if (part == 0) {
-                hymt_attn_scores<0, 2, HALF>(s, load_q, here);
+                hymt_attn_row_scores<0, 2, HALF>(s, a, here);
 
             } else if (part == 1) {
-                hymt_attn_scores<2, 2, HALF>(s, load_q, here);
+                hymt_attn_row_scores<2, 2, HALF>(s, a, here);
 
             } else if (part == 2) {
 #pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    x[i / 8][i / 4 % 2][i % 4] = 0.0f;
+                for (int i = 0; i < 32; i++) {
+                    x[i / 4][i % 4] = 0.0f;
                 }
 
-                hymt_attn_add_values<8, 0, 2, HALF>(x, p, here, 0);
+                hymt_attn_row_values<0, 2, HALF>(x, p, here);
 
             } else {
-                hymt_attn_add_values<8, 2, 2, HALF>(x, p, here, 0);
+                hymt_attn_row_values<2, 2, HALF>(x, p, here);
             }
 
             __syncwarp();
@@ -202,40 +185,30 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
             hymt_cp_async_commit();
 
             if (part == 1) {
-                hymt_attn_softmax<true, 1>(s, m_t, share,
-                                           tile * HYMT_ATTN_TILE, pos);
-                hymt_attn_round(p, s);
-                hymt_attn_sum<1>(l_t, share);
+                hymt_attn_row_softmax(s, m_t, l_t, tile * HYMT_ATTN_TILE,
+                                      item.pos);
+                hymt_attn_row_round(p, s);
             }
         }
 
         if (item.n_parts > 1) {
-            result = args.partial + (((size_t) (item.partial + tile)
-                                      * args.n_kv + head) * GROUP + g)
-                                    * HYMT_ATTN_PARTIAL;
-
-            if (g < GROUP) {
-#pragma unroll
-                for (int i = 0; i < 16; i++) {
-                    *(float2 *) (result + 8 * i + 2 * (lane & 3))
-                        = make_float2(x[i / 2][i % 2][0], x[i / 2][i % 2][1]);
-                }
-            }
-
-            if (g < GROUP && (lane & 3) == 0) {
-                *(float2 *) (result + HYMT_HEAD_DIM)
-                    = make_float2(m_t[0], l_t[0]);
-            }
+            hymt_attn_row_result<GROUP>(
+                args.partial + ((size_t) (item.partial + tile) * args.n_kv
+                                + head) * GROUP * HYMT_ATTN_PARTIAL,
+                HYMT_ATTN_PARTIAL, x, m_t, l_t);
 
         } else {
-            hymt_attn_scales(m, m_t[0], b, c);
-            l = hymt_attn_merge(l, b, l_t[0], c);
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                hymt_attn_scales(m[j], m_t[j], b[j], c[j]);
+                l[j] = hymt_attn_merge(l[j], b[j], l_t[j], c[j]);
+            }
 
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                acc[i / 2][i % 2] = hymt_attn_merge(acc[i / 2][i % 2], b,
-                                                    x[i / 4][i / 2 % 2][i % 2],
-                                                    c);
+                float  &y = acc[i / 4][i % 4];
+
+                y = hymt_attn_merge(y, b[i % 2], x[i / 4][i % 4], c[i % 2]);
             }
         }
 
@@ -258,14 +231,20 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
 
     /* by way of q's place, for whole 16-byte pieces */
 
-    if (g < GROUP) {
-        l = __frcp_rn(l);
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        l[j] = __frcp_rn(l[j]);
+    }
 
 #pragma unroll
-        for (int i = 0; i < 16; i++) {
-            *(uint32_t *) &q[g][8 * i + 2 * (lane & 3)]
-                = hymt_attn_pack(hymt_attn_finish(acc[i][0], l),
-                                 hymt_attn_finish(acc[i][1], l));
+    for (int i = 0; i < 16; i++) {
+        float  *y = &acc[i / 2][i % 2 * 2];
+
+        slot = hymt_transpose(hymt_attn_pack(hymt_attn_finish(y[0], l[0]),
+                                             hymt_attn_finish(y[1], l[1])));
+
+        if (lane / 4 < GROUP) {
+            *(uint32_t *) &q[lane / 4][8 * i + 2 * (lane & 3)] = slot;
         }
     }
 

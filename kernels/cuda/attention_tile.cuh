@@ -93,11 +93,10 @@ hymt_attn_pack(float lo, float hi)
 
 
 /*
- * S of 16 rows and 16 N positions of the tile, from 16 FIRST on.  load_q(kk, a)
- * gives the fragment of dimensions 16 kk..; k: shared address of these rows of
- * K, whose halves are HALF apart.
+ * S of 16 rows.  load_q(kk, a) gives the fragment of dimensions 16 kk..; k:
+ * shared address of K.
  */
-template<int FIRST = 0, int N = 4, int HALF = HYMT_ATTN_HALF, typename Q>
+template<typename Q>
 __device__ __forceinline__ void
 hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
 {
@@ -108,7 +107,7 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
     chunk = (lane >> 3) & 1;
 
 #pragma unroll
-    for (int nt = 2 * FIRST; nt < 2 * (FIRST + N); nt++) {
+    for (int nt = 0; nt < 8; nt++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             s[nt][e] = 0.0f;
@@ -122,11 +121,12 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
         load_q(kk, a);
 
 #pragma unroll
-        for (int np = FIRST; np < FIRST + N; np++) {
+        for (int np = 0; np < 4; np++) {
             uint32_t  b[4];
 
-            hymt_ldmatrix_x4(b, k + (np - FIRST) * 2048
-                             + hymt_attn_offset(HALF, row, 2 * kk + chunk));
+            hymt_ldmatrix_x4(b, k + np * 2048
+                             + hymt_attn_offset(HYMT_ATTN_HALF, row,
+                                                2 * kk + chunk));
 
             hymt_mma_16816(s[2 * np], a, b[0], b[1]);
             hymt_mma_16816(s[2 * np + 1], a, b[2], b[3]);
@@ -137,13 +137,13 @@ hymt_attn_scores(float (&s)[8][4], Q load_q, uint32_t k)
 
 /*
  * Maximum m_t, P in place of S and the lane's share of its sum, for rows g and
- * g + 8 of 16; with ROWS 1 for g alone, and P of g + 8 is 0.
+ * g + 8 of 16.
  *
  * MASK: positions over pos[i] are left out, first being the tile's; without it
  * the caller knows that there are none.  A row with no position at all has
  * m_t = -inf and P = 0.
  */
-template<bool MASK, int ROWS>
+template<bool MASK>
 __device__ __forceinline__ void
 hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&share)[2],
     uint32_t first, const uint32_t (&pos)[2])
@@ -154,7 +154,7 @@ hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&share)[2],
     at = first + 2 * (threadIdx.x & 3);
 
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < 2; i++) {
         if (MASK) {
 #pragma unroll
             for (int j = 0; j < 16; j++) {
@@ -178,13 +178,13 @@ hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&share)[2],
 #pragma unroll
     for (int lanes = 1; lanes < 4; lanes *= 2) {
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
+        for (int i = 0; i < 2; i++) {
             m_t[i] = fmaxf(m_t[i], __shfl_xor_sync(0xffffffff, m_t[i], lanes));
         }
     }
 
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < 2; i++) {
         m_t[i] = __fmul_rn(m_t[i], HYMT_ATTN_SCALE);
 
         /* -inf - -inf would be NaN */
@@ -201,31 +201,22 @@ hymt_attn_softmax(float (&s)[8][4], float (&m_t)[2], float (&share)[2],
         share[i] = __fadd_rn(__fadd_rn(sum[0], sum[1]),
                              __fadd_rn(sum[2], sum[3]));
     }
-
-    if (ROWS == 1) {
-#pragma unroll
-        for (int nt = 0; nt < 8; nt++) {
-            s[nt][2] = 0.0f;
-            s[nt][3] = 0.0f;
-        }
-    }
 }
 
 
 /* l_t of the lane's rows, from the shares of the four lanes that have them. */
-template<int ROWS>
 __device__ __forceinline__ void
 hymt_attn_sum(float (&l_t)[2], const float (&share)[2])
 {
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < 2; i++) {
         l_t[i] = share[i];
     }
 
 #pragma unroll
     for (int lanes = 1; lanes < 4; lanes *= 2) {
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
+        for (int i = 0; i < 2; i++) {
             l_t[i] = __fadd_rn(l_t[i],
                                __shfl_xor_sync(0xffffffff, l_t[i], lanes));
         }
@@ -249,38 +240,6 @@ hymt_attn_round(uint32_t (&p)[4][4], const float (&s)[8][4])
 
 
 /*
- * acc_t of 16 rows in the dimensions 16 nd.., ND * 16 of them as n8 fragments,
- * goes on by the 16 N positions from 16 FIRST on; v: shared address of these
- * rows of V, whose halves are HALF apart.
- */
-template<int ND, int FIRST, int N, int HALF>
-__device__ __forceinline__ void
-hymt_attn_add_values(float (&acc)[ND][2][4], const uint32_t (&p)[4][4],
-    uint32_t v, int nd)
-{
-    uint32_t  lane;
-
-    lane = threadIdx.x & 31;
-
-#pragma unroll
-    for (int ks = FIRST; ks < FIRST + N; ks++) {
-#pragma unroll
-        for (int j = 0; j < ND; j++) {
-            uint32_t  b[4];
-
-            hymt_ldmatrix_x4_trans(b, v + (ks - FIRST) * 2048
-                                   + hymt_attn_offset(HALF, lane & 15,
-                                                      2 * (nd + j)
-                                                      + (lane >> 4)));
-
-            hymt_mma_16816(acc[j][0], p[ks], b[0], b[1]);
-            hymt_mma_16816(acc[j][1], p[ks], b[2], b[3]);
-        }
-    }
-}
-
-
-/*
  * acc_t of 16 rows, ND * 16 dimensions at a time: take(nd, acc_t) gets those
  * from 16 nd on as two n8 fragments; v: shared address of V.
  */
@@ -288,6 +247,10 @@ template<int ND, typename T>
 __device__ __forceinline__ void
 hymt_attn_values(const uint32_t (&p)[4][4], uint32_t v, T take)
 {
+    uint32_t  lane;
+
+    lane = threadIdx.x & 31;
+
 #pragma unroll
     for (int nd = 0; nd < 8; nd += ND) {
         float  acc[ND][2][4];
@@ -297,7 +260,22 @@ hymt_attn_values(const uint32_t (&p)[4][4], uint32_t v, T take)
             acc[i / 8][i / 4 % 2][i % 4] = 0.0f;
         }
 
-        hymt_attn_add_values<ND, 0, 4, HYMT_ATTN_HALF>(acc, p, v, nd);
+#pragma unroll
+        for (int ks = 0; ks < 4; ks++) {
+#pragma unroll
+            for (int j = 0; j < ND; j++) {
+                uint32_t  b[4];
+
+                hymt_ldmatrix_x4_trans(b, v + ks * 2048
+                                       + hymt_attn_offset(HYMT_ATTN_HALF,
+                                                          lane & 15,
+                                                          2 * (nd + j)
+                                                          + (lane >> 4)));
+
+                hymt_mma_16816(acc[j][0], p[ks], b[0], b[1]);
+                hymt_mma_16816(acc[j][1], p[ks], b[2], b[3]);
+            }
+        }
 
 #pragma unroll
         for (int j = 0; j < ND; j++) {
@@ -348,9 +326,9 @@ hymt_attn_tile(float (&s)[8][4], float (&share)[2], float (&m)[2],
     float  m_t[2];
 
     if (masked) {
-        hymt_attn_softmax<true, 2>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
+        hymt_attn_softmax<true>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
     } else {
-        hymt_attn_softmax<false, 2>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
+        hymt_attn_softmax<false>(s, m_t, share, tile * HYMT_ATTN_TILE, pos);
     }
 
 #pragma unroll
@@ -366,7 +344,7 @@ hymt_attn_forward(float (&l)[2], const float (&share)[2], const float (&a)[2],
 {
     float  l_t[2];
 
-    hymt_attn_sum<2>(l_t, share);
+    hymt_attn_sum(l_t, share);
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -434,6 +412,7 @@ hymt_attn_store(uint8_t *smem, uint32_t q_half, const float (&acc)[16][4],
  * One page of K or V (src, 4 KB) to its 16 rows of a tile, by one warp.  Rows
  * at or over `valid`, counted from the page's first, are zeros: never-written
  * cache may hold NaN, and 0 * NaN is NaN.  SKIP: row valid - 1 is left out.
+ * HALF: bytes between the halves of what is loaded.
  */
 template<bool SKIP, int HALF = HYMT_ATTN_HALF>
 __device__ __forceinline__ void

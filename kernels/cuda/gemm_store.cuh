@@ -13,6 +13,7 @@
 
 #include "kernels.h"
 #include "norm.cuh"
+#include "ptx.cuh"
 
 
 typedef struct {
@@ -21,19 +22,6 @@ typedef struct {
     uint32_t   m;
     uint32_t   after;    /* hymt_gemm_after_t */
 } hymt_gemm_out_t;
-
-
-/* 8x8 matrix of 16-bit elements over a warp, transposed. */
-__device__ __forceinline__ uint32_t
-hymt_transpose(uint32_t r)
-{
-    uint32_t  t;
-
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-                 : "=r"(t) : "r"(r));
-
-    return t;
-}
 
 
 __device__ __forceinline__ uint32_t

@@ -68,6 +68,19 @@ hymt_ldmatrix_x4_trans(uint32_t (&r)[4], uint32_t addr)
 }
 
 
+/* An 8x8 matrix of 16-bit elements, two a lane as of ldmatrix, transposed. */
+__device__ __forceinline__ uint32_t
+hymt_transpose(uint32_t x)
+{
+    uint32_t  y;
+
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                 : "=r"(y) : "r"(x));
+
+    return y;
+}
+
+
 /* 16 bytes from global to shared memory, past L1. */
 __device__ __forceinline__ void
 hymt_cp_async_16(uint32_t dst, const void *src)
