@@ -256,14 +256,14 @@ hymt_attention_decode_run(const hymt_cuda_t *dev,
 /*
  * Few blocks: four tiles at once, for the time of one row.  More: two, so that
  * three blocks share a multiprocessor and one's loads cover another's
- * arithmetic.  More than two for each: a warp has a row to itself.
+ * arithmetic.  More than four for each: a warp has a row to itself.
  */
 template<int GROUP>
 static cudaError_t
 hymt_attention_decode_group(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
-    if (args->grid * args->n_kv > 2 * dev->sms) {
+    if (args->grid * args->n_kv > 4 * dev->sms) {
         return hymt_attention_decode_many<GROUP>(dev, args, stream);
     }
 
