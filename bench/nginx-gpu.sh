@@ -30,7 +30,10 @@ this, and prints one table: 60 tokens in and 40 out (jittered by half, but for
 one row) with 1, 8, 50 and 256 clients, Poisson arrivals of 200 and 400 a
 second, events at 1, 50 and 256 clients, and 200 in and 200 out with 256; the
 99th percentile of a static location before and meanwhile.  CPU time is counted
-while nobody asks for that.  Outputs have exact lengths (ignore_eos).
+while nobody asks for that, of the event loops of all workers together.  Beside
+it in brackets is their floor: the same POSTs at the same rate, answered by
+"return 200", for a second after each row.  Outputs have exact lengths
+(ignore_eos).
 
 With eight cores or more the threads of the engine's worker, the other workers
 and the client keep to cores of their own.
@@ -173,6 +176,7 @@ http {
         listen 127.0.0.1:$PORT backlog=4096;
         location = /translate { hymt_translate mt; }
         location = /static { return 200 "static\n"; }
+        location = /floor { return 200 "$(printf '%0300d' 0)"; }
         location = /status { hymt_status; }
         location = /ready { hymt_status ready; }
     }
@@ -237,8 +241,8 @@ load() {
 
     # shellcheck disable=SC2086
     $client "$PROGRAMS/http-load" --model "$model" --status /status \
-        --seconds "$EACH" --row "$name" "${more[@]}" "$@" "127.0.0.1:$PORT" \
-        || failed=1
+        --floor /floor --seconds "$EACH" --row "$name" "${more[@]}" "$@" \
+        "127.0.0.1:$PORT" || failed=1
 }
 
 

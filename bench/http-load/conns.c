@@ -47,7 +47,9 @@ load_turn(load_t *load, uint64_t until, uint64_t *next, uint64_t start)
     for ( ;; ) {
         now = hymt_now_ns();
 
-        if (now >= until) {
+        if (now >= until
+            || (load->closing && load->n_idle == load->n_conns))
+        {
             return;
         }
 
@@ -79,6 +81,20 @@ load_turn(load_t *load, uint64_t until, uint64_t *next, uint64_t start)
 }
 
 
+void
+load_drain(load_t *load, uint64_t until)
+{
+    uint64_t  next;
+
+    next = until;
+    load->closing = true;
+
+    load_turn(load, until, &next, 0);
+
+    load->closing = false;
+}
+
+
 /* Sends what is due; when something will be next. */
 static uint64_t
 load_arrivals(load_t *load, uint64_t now, uint64_t *next, uint64_t start)
@@ -86,6 +102,10 @@ load_arrivals(load_t *load, uint64_t now, uint64_t *next, uint64_t start)
     int       i;
     uint32_t  n;
     uint64_t  at;
+
+    if (load->closing) {
+        return UINT64_MAX;
+    }
 
     if (load->rate > 0) {
 
@@ -135,14 +155,25 @@ load_arrivals(load_t *load, uint64_t now, uint64_t *next, uint64_t start)
 }
 
 
-/* An idle connection, or a new one; -1: there can be no more. */
+/*
+ * An idle connection, or a new one; -1: there can be no more.  For the floor
+ * any of them: a loop's clients are spread over all workers, too.
+ */
 static int
 load_take(load_t *load)
 {
+    uint32_t      i, n, taken;
     load_conn_t  *c;
 
     if (load->n_idle > 0) {
-        return (int) load->idle[--load->n_idle];
+        n = --load->n_idle;
+        i = load->floor
+            ? (uint32_t) (exact_uniform(&load->random) * (n + 1)) : n;
+
+        taken = load->idle[i];
+        load->idle[i] = load->idle[n];
+
+        return (int) taken;
     }
 
     if (load->n_conns == LOAD_CONNS) {
@@ -191,7 +222,8 @@ load_begin(load_t *load, uint32_t i, uint64_t due)
 
     n = snprintf(c->out, LOAD_OUT, "POST %s HTTP/1.1\r\nHost: %s\r\n"
                  "Content-Type: application/json\r\nContent-Length: %d\r\n"
-                 "\r\n%s", load->uri, load->host, n, body);
+                 "\r\n%s", load->floor ? load->floor_uri : load->uri,
+                 load->host, n, body);
 
     c->out_len = (size_t) hymt_min(n, LOAD_OUT - 1);
 
@@ -361,7 +393,8 @@ load_answer(load_t *load, load_conn_t *c, int status, const char *body)
     s = &load->stats;
 
     if (status != 200
-        || (load->stream && strstr(body, "\"done\":true") == NULL))
+        || (load->stream && !load->floor
+            && strstr(body, "\"done\":true") == NULL))
     {
         snprintf(load->sample, sizeof(load->sample), "%s", body);
 
@@ -374,6 +407,12 @@ load_answer(load_t *load, load_conn_t *c, int status, const char *body)
 
     if (now >= load->from && now < load->to) {
         s->done++;
+
+        if (load->floor) {
+            load_end(load, c);
+            return;
+        }
+
         s->tokens_in += c->tokens_in;
         s->tokens_out += c->tokens_out;
         s->errors[LOAD_E_IN] += load_member(body, "\"prompt_tokens\":")

@@ -107,6 +107,7 @@ typedef struct load_s {
     const char         *uri;
     const char         *status_uri;
     const char         *static_uri;
+    const char         *floor_uri;
     const char         *more;          /* JSON members */
     const char         *row;
     load_length_t       in;
@@ -116,11 +117,14 @@ typedef struct load_s {
     double              jitter;
     double              seconds;
     double              warm;
+    double              floor_seconds;
     double              probe_rate;
     uint64_t            seed;
     uint64_t            random;
     bool                stream;
     bool                verbose;
+    bool                closing;       /* no request begins */
+    bool                floor;         /* requests go to floor_uri */
 
     exact_text_t        text;
     int                 epoll;
@@ -148,6 +152,9 @@ enum { PHASE_IDLE = 0, PHASE_WARM, PHASE_LOADED, PHASE_END };
 
 /* Sends and receives until a time; *next is the next arrival of a rate. */
 void load_turn(load_t *load, uint64_t until, uint64_t *next, uint64_t start);
+
+/* Until all answers are there, but not longer than a time. */
+void load_drain(load_t *load, uint64_t until);
 
 
 /* ---- probe.c ---- */

@@ -21,14 +21,18 @@
 #include <sys/resource.h>
 
 
+#define LOAD_DRAIN  10     /* s for the last answers */
+
+
 static int load_arguments(load_t *load, int argc, char **argv);
 static int load_address(load_t *load, char *text);
 static int load_length(const char *text, load_length_t *length);
 static int load_run(load_t *load);
+static double load_floor(load_t *load, long pid);
 static double load_cpu(void);
 static void load_report(load_t *load, const load_status_t *a,
     const load_status_t *b, worker_cpu_t *cpu, double client,
-    uint64_t n_before);
+    uint64_t n_before, double floor_us);
 static double load_probe_us(const worker_cpu_t *cpu, const hdr_t *before);
 
 
@@ -58,6 +62,10 @@ static const char  load_help[] =
 "  --static URI     a location to ask for a second before the load, and for\n"
 "                   half the time meanwhile, --static-rate R a second (400);\n"
 "                   CPU time is then counted in the other half\n"
+"  --floor URI      a location with \"return 200\": after the load requests\n"
+"                   go there for --floor-seconds S (1), as many a second as\n"
+"                   were answered, Poisson; what the event loops take for one\n"
+"                   is what NGINX, the kernel and waking up take at least\n"
 "  --row NAME       one line of a table instead of the report\n"
 "  --header         that table's head, and nothing else\n"
 "\n"
@@ -67,7 +75,7 @@ static const char  load_help[] =
 static const char  load_head[] =
 "| 60/40 unless said | sentences/s | P50 ms | P95 ms | P99 ms | first token P50"
 " / P95 ms | engine busy, ms a step, rows a step |"
-" CPU us a request: event loop, text, engine |"
+" CPU us a request: event loop (its floor), text, engine |"
 " static p99 us: idle, loaded; CPU us, idle | errors |\n"
 "|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -129,6 +137,7 @@ load_arguments(load_t *load, int argc, char **argv)
     load->seconds = 5;
     load->warm = 1;
     load->probe_rate = 400;
+    load->floor_seconds = 1;
     load->in.low = 60;
     load->out.low = 40;
 
@@ -143,6 +152,8 @@ load_arguments(load_t *load, int argc, char **argv)
         { "--more", &load->more, NULL }, { "--row", &load->row, NULL },
         { "--status", &load->status_uri, NULL },
         { "--static", &load->static_uri, NULL },
+        { "--floor", &load->floor_uri, NULL },
+        { "--floor-seconds", NULL, &load->floor_seconds },
         { "--clients", NULL, &clients }, { "--rate", NULL, &load->rate },
         { "--jitter", NULL, &load->jitter }, { "--seed", NULL, &seed },
         { "--seconds", NULL, &load->seconds },
@@ -271,7 +282,7 @@ load_length(const char *text, load_length_t *length)
 static int
 load_run(load_t *load)
 {
-    double         client;
+    double         client, floor_us;
     uint32_t       i;
     uint64_t       start, next, n_before, bad;
     load_status_t  a, b;
@@ -316,7 +327,11 @@ load_run(load_t *load)
         load_turn(load, load->from + (load->to - load->from) / 2, &next,
                   start);
 
+        /* and the probes' last requests */
+
         atomic_store(&load->phase, PHASE_END);
+        load_turn(load, hymt_now_ns() + load_s(0.1), &next, start);
+
         worker_cpu_read(a.pid, &cpu[2]);
         client = load_cpu();
         n_before = load->stats.done;
@@ -333,7 +348,9 @@ load_run(load_t *load)
     }
 
     load->seconds = (double) (load->to - load->from) / 1e9;
-    load_report(load, &a, &b, cpu, client, n_before);
+    floor_us = load->floor_uri != NULL ? load_floor(load, a.pid) : 0;
+
+    load_report(load, &a, &b, cpu, client, n_before, floor_us);
 
     for (i = 0, bad = 0; i < LOAD_ERRORS; i++) {
         bad += load->stats.errors[i];
@@ -344,6 +361,57 @@ load_run(load_t *load)
     }
 
     return bad > 0 || load->stats.done == 0;
+}
+
+
+/*
+ * What the event loops take for a request as those before, at the same rate,
+ * that gets a fixed answer at once.
+ */
+static double
+load_floor(load_t *load, long pid)
+{
+    double        us;
+    uint32_t      i;
+    uint64_t      next;
+    load_stats_t  *stats, *loaded;
+    worker_cpu_t  before, after;
+
+    loaded = malloc(sizeof(load_stats_t));
+    if (loaded == NULL) {
+        return 0;
+    }
+
+    load_drain(load, hymt_now_ns() + load_s(LOAD_DRAIN));
+
+    stats = &load->stats;
+    *loaded = *stats;
+    memset(stats, 0, sizeof(*stats));
+
+    load->rate = (double) hymt_max(loaded->done, 1) / load->seconds;
+    load->floor = true;
+
+    worker_cpu_read(pid, &before);
+
+    load->from = hymt_now_ns();
+    load->to = load->from + load_s(load->floor_seconds);
+    next = load->from;
+
+    load_turn(load, load->to, &next, load->from);
+
+    worker_cpu_read(pid, &after);
+
+    us = (double) (after.ns[CPU_LOOP] - before.ns[CPU_LOOP]) / 1e3
+         / (double) hymt_max(stats->done, 1);
+
+    for (i = 0; i < LOAD_ERRORS; i++) {
+        loaded->errors[i] += stats->errors[i];
+    }
+
+    *stats = *loaded;
+    free(loaded);
+
+    return us;
 }
 
 
@@ -363,7 +431,7 @@ load_cpu(void)
 /* CPU times are of the answers that came after so many. */
 static void
 load_report(load_t *load, const load_status_t *a, const load_status_t *b,
-    worker_cpu_t *cpu, double client, uint64_t n_before)
+    worker_cpu_t *cpu, double client, uint64_t n_before, double floor_us)
 {
     double          done, busy, steps, us[CPU_KINDS], first[3];
     uint32_t        i;
@@ -408,11 +476,17 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
             printf(" |");
         }
 
-        printf(" %.0f %%, %.2f, %.0f | %.0f, %.0f, %.0f |", busy,
+        printf(" %.0f %%, %.2f, %.0f | %.0f", busy,
                1e3 * (b->step_seconds - a->step_seconds) / steps,
                (b->output_tokens - a->output_tokens + b->prompt_tokens
                 - a->prompt_tokens) / steps,
-               us[CPU_LOOP], us[CPU_TEXT], us[CPU_ENGINE]);
+               us[CPU_LOOP]);
+
+        if (load->floor_uri != NULL) {
+            printf(" (%.0f)", floor_us);
+        }
+
+        printf(", %.0f, %.0f |", us[CPU_TEXT], us[CPU_ENGINE]);
 
         if (load->static_uri != NULL) {
             printf(" %.0f, %.0f; %.0f |", hdr_percentile(&before, 99),
@@ -453,6 +527,12 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
                us[CPU_ENGINE], us[CPU_OTHER], client * 1e6 / done,
                100 * client / load->seconds
                * (load->static_uri != NULL ? 2 : 1));
+
+        if (load->floor_uri != NULL) {
+            printf("              event loop's floor %.1f: the same requests to"
+                   " %s\n", floor_us, load->floor_uri);
+        }
+
         printf("memory MB     %.1f before, %.1f after, in %" PRIu32
                " workers\n", (double) cpu[2].rss / 1e6,
                (double) cpu[3].rss / 1e6, cpu[3].workers);
