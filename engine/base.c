@@ -5,6 +5,7 @@
 #include "base.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 
@@ -91,6 +92,7 @@ hymt_utf8_check(const char *text, size_t len, size_t *bad)
 {
     int                   n;
     size_t                i;
+    uint64_t              eight;
     const unsigned char  *p;
 
     p = (const unsigned char *) text;
@@ -99,6 +101,13 @@ hymt_utf8_check(const char *text, size_t len, size_t *bad)
 
         if (p[i] < 0x80) {
             n = 1;
+
+            if (len - i >= sizeof(eight)) {
+                memcpy(&eight, p + i, sizeof(eight));
+                eight &= 0x8080808080808080;
+                n = eight == 0 ? 8 : __builtin_ctzll(eight) / 8;
+            }
+
             continue;
         }
 

@@ -50,7 +50,8 @@ hymt_document_create(const char *text, size_t len,
     doc->len = (uint32_t) len;
     doc->params = *params;
     doc->queue_last = &doc->queue;
-    doc->nbsp = memmem(text, len, "&nbsp;", 6) != NULL;
+    doc->nbsp = params->format != HYMT_FORMAT_TEXT
+                && memmem(text, len, "&nbsp;", 6) != NULL;
 
     if (doc->params.unit_bytes == 0) {
         doc->params.unit_bytes = HYMT_UNIT_BYTES;
@@ -98,7 +99,9 @@ hymt_document_keep_terms(hymt_document_t *doc, const hymt_list_t *list,
         }
     }
 
-    hymt_terms_sort(&doc->keep);
+    if (!hymt_terms_sort(&doc->keep)) {
+        return hymt_fail(err, "no memory for %u terms", list->n);
+    }
 
     return HYMT_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "document_private.h"
 #include "markup_judge.h"
+#include "scan.h"
 #include "utf8.h"
 
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static int hymt_read_hold_order(const void *a, const void *b);
 static bool hymt_read_line_hold(hymt_reading_t *r, hymt_hold_t *hold);
 static bool hymt_read_marks(hymt_reading_t *r);
 static bool hymt_read_all(hymt_reading_t *r);
+static uint32_t hymt_read_plain(hymt_reading_t *r, uint32_t at);
 static bool hymt_read_hold(hymt_reading_t *r, uint32_t term);
 static uint32_t hymt_read_tag(const hymt_reading_t *r, uint32_t at,
     uint32_t *number, char *kind);
@@ -193,7 +195,8 @@ hymt_read_begin(hymt_reading_t *r)
 
     /* the longest a byte can become is "&quot;"; U+00A0 becomes "&nbsp;" */
 
-    size = (size_t) r->len * 6 + 1;
+    size = (size_t) r->len * (doc->params.format == HYMT_FORMAT_TEXT ? 1 : 6)
+           + 1;
 
     for (i = 0; i < r->work->n_atoms; i++) {
         size += r->work->atom[i].src_len;
@@ -274,9 +277,7 @@ hymt_read_holds(hymt_reading_t *r)
         r->end[t - 1] = i + 1;
     }
 
-    hymt_terms_sort(&r->terms);
-
-    return true;
+    return hymt_terms_sort(&r->terms);
 }
 
 
@@ -387,7 +388,7 @@ hymt_read_all(hymt_reading_t *r)
 
     tags = r->doc->params.format == HYMT_FORMAT_TEXT;
 
-    for (at = 0; at < r->len; at += n) {
+    for (at = hymt_read_plain(r, 0); at < r->len; at += n) {
 
         if (r->n_marks != 0) {
             n = hymt_read_tag(r, at, &number, &kind);
@@ -439,9 +440,41 @@ hymt_read_all(hymt_reading_t *r)
         }
 
         hymt_read_char(r, at, n);
+        n += hymt_read_plain(r, at + n);
     }
 
     return r->n_left == 0 && r->top == 0;
+}
+
+
+/*
+ * Writes what stands for itself in a plain text that must hold nothing; returns
+ * its bytes.
+ */
+static uint32_t
+hymt_read_plain(hymt_reading_t *r, uint32_t at)
+{
+    uint32_t  n;
+
+    static const hymt_scan_t  odd = {
+        6,
+        { hymt_lanes('%'), hymt_lanes('{'), hymt_lanes('$'), hymt_lanes('#'),
+          hymt_lanes('<'), hymt_lanes('\n') },
+        hymt_lanes(0), hymt_lanes(0)
+    };
+
+    if (r->doc->params.format != HYMT_FORMAT_TEXT || r->n_marks != 0
+        || r->terms.n != 0)
+    {
+        return 0;
+    }
+
+    n = (uint32_t) hymt_scan(&odd, r->text, at, r->len) - at;
+
+    memcpy(r->out + r->n_out, r->text + at, n);
+    r->n_out += n;
+
+    return n;
 }
 
 

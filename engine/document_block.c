@@ -152,6 +152,10 @@ hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to, uint32_t src_end)
     to -= from;
     tags = b->doc->params.format == HYMT_FORMAT_TEXT;
 
+    if (b->doc->keep.n == 0 && hymt_placeholder_free(p, to)) {
+        return;
+    }
+
     for (i = 0; i < to; i += (uint32_t) n) {
         term = b->doc->keep.n == 0 ? UINT32_MAX
                : hymt_terms_find(&b->doc->keep, p, i, to, true);

@@ -13,6 +13,7 @@
  */
 
 #include "document_private.h"
+#include "scan.h"
 #include "utf8.h"
 
 #include <string.h>
@@ -39,17 +40,25 @@ size_t
 hymt_guard(const hymt_document_t *doc, const hymt_work_t *work,
     const char *text, size_t len, char *out, bool *stripped)
 {
-    size_t  i, n, token;
+    size_t  i, n, to, token;
+
+    /* nothing begins with what most of a text is, nor is it changed */
+
+    static const hymt_scan_t  odd = {
+        2, { hymt_lanes('<'), hymt_lanes(0x7f) }, hymt_lanes(' '),
+        hymt_lanes(0x80)
+    };
 
     *stripped = false;
     n = 0;
 
     for (i = 0; i < len; /* void */ ) {
 
-        /* nothing begins with what most of a text is, nor is it changed */
-
-        if (text[i] >= ' ' && text[i] <= '~' && text[i] != '<') {
-            out[n++] = text[i++];
+        if (text[i] >= ' ' && text[i] < 0x7f && text[i] != '<') {
+            to = hymt_scan(&odd, text, i + 1, len);
+            memmove(out + n, text + i, to - i);
+            n += to - i;
+            i = to;
             continue;
         }
 
@@ -87,9 +96,13 @@ hymt_guard_placeholders(const hymt_document_t *doc, char *text, size_t len)
     size_t  i, n, k;
 
     tags = doc->params.format == HYMT_FORMAT_TEXT;
-    n = 0;
+    n = hymt_placeholder_next(text, 0, len);
 
-    for (i = 0; i < len; /* void */ ) {
+    if (n == len) {
+        return hymt_guard_trim(text, len);
+    }
+
+    for (i = n; i < len; /* void */ ) {
 
         if (!hymt_placeholder_strict(text[i])
             || !hymt_guard_strict(text, i, len, tags, &k))
@@ -108,9 +121,11 @@ hymt_guard_placeholders(const hymt_document_t *doc, char *text, size_t len)
     len = hymt_guard_trim(text, n);
     again = false;
 
-    for (i = 0; i < len && !again; i++) {
-        again = hymt_placeholder_strict(text[i])
-                && hymt_guard_strict(text, i, len, tags, &k);
+    for (i = hymt_placeholder_next(text, 0, len);
+         i < len && !again;
+         i = hymt_placeholder_next(text, i + 1, len))
+    {
+        again = hymt_guard_strict(text, i, len, tags, &k);
     }
 
     if (!again) {
@@ -316,6 +331,10 @@ static size_t
 hymt_guard_lines(char *out, size_t n, bool lines, int tgt)
 {
     size_t  i, to, w, ends;
+
+    if (memchr(out, '\n', n) == NULL) {
+        return n;
+    }
 
     w = 0;
 

@@ -3,6 +3,7 @@
  */
 
 #include "json_quick.h"
+#include "scan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,6 +26,12 @@ typedef struct {
 } hymt_quick_t;
 
 
+/* what ends a run of a string's bytes that stand for themselves */
+static const hymt_scan_t  hymt_quick_odd = {
+    2, { hymt_lanes('"'), hymt_lanes('\\') }, hymt_lanes(' '), hymt_lanes(0)
+};
+
+
 static json_t *hymt_quick_value(hymt_quick_t *r);
 static json_t *hymt_quick_nested(hymt_quick_t *r);
 static bool hymt_quick_members(hymt_quick_t *r, json_t *object);
@@ -34,6 +41,7 @@ static bool hymt_quick_more(hymt_quick_t *r, char close, bool *end);
 static json_t *hymt_quick_word(hymt_quick_t *r, const char *word,
     json_t *value);
 static json_t *hymt_quick_number(hymt_quick_t *r);
+static int64_t hymt_quick_integer(const char *p, size_t n);
 static size_t hymt_quick_digits(hymt_quick_t *r);
 static bool hymt_quick_string(hymt_quick_t *r, const char **text, size_t *len);
 static bool hymt_quick_escaped(hymt_quick_t *r, size_t *len);
@@ -300,18 +308,35 @@ hymt_quick_number(hymt_quick_t *r)
         return NULL;
     }
 
+    if (whole) {
+        return json_integer(hymt_quick_integer(from, n));
+    }
+
     memcpy(number, from, n);
     number[n] = '\0';
-
-    if (whole) {
-        return json_integer(strtoll(number, NULL, 10));
-    }
 
     /* a locale may have another point */
 
     real = strtod(number, &end);
 
     return *end == '\0' && isfinite(real) ? json_real(real) : NULL;
+}
+
+
+/* as many digits as fit, behind a minus or not */
+static int64_t
+hymt_quick_integer(const char *p, size_t n)
+{
+    size_t   i;
+    int64_t  x;
+
+    x = 0;
+
+    for (i = *p == '-'; i < n; i++) {
+        x = x * 10 + (p[i] - '0');
+    }
+
+    return *p == '-' ? -x : x;
 }
 
 
@@ -336,11 +361,8 @@ hymt_quick_string(hymt_quick_t *r, const char **text, size_t *len)
 {
     const char  *p;
 
-    p = ++r->p;
-
-    while (p < r->end && *p != '"' && *p != '\\' && (uint8_t) *p >= ' ') {
-        p++;
-    }
+    r->p++;
+    p = r->p + hymt_scan(&hymt_quick_odd, r->p, 0, (size_t) (r->end - r->p));
 
     if (p == r->end || (uint8_t) *p < ' ') {
         return false;

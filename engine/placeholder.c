@@ -3,6 +3,7 @@
  */
 
 #include "placeholder.h"
+#include "scan.h"
 
 #include <string.h>
 
@@ -86,6 +87,37 @@ hymt_placeholder(const char *text, size_t at, size_t len, bool tags, size_t *n)
     }
 
     return *n != 0 ? HYMT_PLACEHOLDER_STRICT : HYMT_PLACEHOLDER_NONE;
+}
+
+
+size_t
+hymt_placeholder_next(const char *text, size_t at, size_t len)
+{
+    static const hymt_scan_t  strict = {
+        5,
+        { hymt_lanes('%'), hymt_lanes('{'), hymt_lanes('$'), hymt_lanes('#'),
+          hymt_lanes('<') },
+        hymt_lanes(0), hymt_lanes(0)
+    };
+
+    return hymt_scan(&strict, text, at, len);
+}
+
+
+bool
+hymt_placeholder_free(const char *text, size_t len)
+{
+    /* no address is without one of the last two, but for "www." */
+
+    static const hymt_scan_t  any = {
+        7,
+        { hymt_lanes('%'), hymt_lanes('{'), hymt_lanes('$'), hymt_lanes('#'),
+          hymt_lanes('<'), hymt_lanes('@'), hymt_lanes(':') },
+        hymt_lanes(0), hymt_lanes(0)
+    };
+
+    return hymt_scan(&any, text, 0, len) == len
+           && memmem(text, len, "www.", 4) == NULL;
 }
 
 

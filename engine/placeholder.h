@@ -36,7 +36,7 @@ typedef struct {
                                   are the caller's */
     uint32_t      n;
     uint32_t      capacity;
-    uint32_t      first[257];  /* by first byte */
+    uint32_t     *first;       /* [257], malloc'ed: by first byte */
 } hymt_terms_t;                /* all zero: empty */
 
 
@@ -64,6 +64,17 @@ hymt_placeholder_strict(char c)
 }
 
 
+/* The place of the first byte from `at` on with which one may, or len. */
+size_t hymt_placeholder_next(const char *text, size_t at, size_t len);
+
+
+/*
+ * True: there is none in a text, addresses included.  A look, where finding out
+ * for certain is to look at each word.
+ */
+bool hymt_placeholder_free(const char *text, size_t len);
+
+
 /* Whether one may begin at text[at]: not in a word, nor where a blank is. */
 static inline bool
 hymt_placeholder_may(const char *text, size_t at)
@@ -74,9 +85,9 @@ hymt_placeholder_may(const char *text, size_t at)
 }
 
 
-/* Adding, then sorting, then finding.  False: no memory. */
+/* Adding, then sorting once, then finding.  False: no memory. */
 bool hymt_terms_add(hymt_terms_t *terms, const char *text, size_t len);
-void hymt_terms_sort(hymt_terms_t *terms);
+bool hymt_terms_sort(hymt_terms_t *terms);
 
 /*
  * The index of the longest term at text[at], or UINT32_MAX.  A term that begins

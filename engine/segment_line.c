@@ -2,6 +2,7 @@
  * segment_line.c - lines, list markers and white space; see segment.h.
  */
 
+#include "scan.h"
 #include "segment.h"
 #include "utf8.h"
 
@@ -24,12 +25,17 @@ hymt_line(const char *text, size_t len, size_t *eol)
 {
     size_t  i;
 
-    for (i = 0; i < len; i++) {
+    /* control characters, U+0085, U+2028 and U+2029 */
 
-        if ((unsigned char) text[i] > 0x0d && (text[i] & 0x80) == 0) {
-            continue;
-        }
+    static const hymt_scan_t  ends = {
+        2, { hymt_lanes(0xc2), hymt_lanes(0xe2) }, hymt_lanes(0x0e),
+        hymt_lanes(0)
+    };
 
+    for (i = hymt_scan(&ends, text, 0, len);
+         i < len;
+         i = hymt_scan(&ends, text, i + 1, len))
+    {
         *eol = hymt_line_end(text + i, len - i);
 
         if (*eol != 0) {
@@ -132,7 +138,7 @@ hymt_has_letter(const char *text, size_t len)
     while (i < len) {
         c = hymt_utf8_next_char(text, &i, len);
 
-        if (c >= 0 && u_isalpha(c)) {
+        if (c < 0x80 ? (uint32_t) (c | 0x20) - 'a' < 26 : u_isalpha(c)) {
             return true;
         }
     }

@@ -38,13 +38,19 @@ hymt_terms_add(hymt_terms_t *terms, const char *text, size_t len)
 }
 
 
-void
+bool
 hymt_terms_sort(hymt_terms_t *terms)
 {
     uint32_t  i, n, byte;
 
     if (terms->n == 0) {
-        return;
+        return true;
+    }
+
+    terms->first = malloc(257 * sizeof(uint32_t));
+
+    if (terms->first == NULL) {
+        return false;
     }
 
     qsort(terms->term, terms->n, sizeof(hymt_term_t), hymt_terms_compare);
@@ -67,6 +73,8 @@ hymt_terms_sort(hymt_terms_t *terms)
     while (byte <= 256) {
         terms->first[byte++] = n;
     }
+
+    return true;
 }
 
 
@@ -181,5 +189,6 @@ void
 hymt_terms_free(hymt_terms_t *terms)
 {
     free(terms->term);
+    free(terms->first);
     memset(terms, 0, sizeof(*terms));
 }

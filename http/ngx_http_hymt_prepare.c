@@ -13,6 +13,7 @@
 
 #include "ngx_http_hymt.h"
 #include "detect.h"
+#include "scan.h"
 #include "utf8.h"
 
 #include <utf8proc.h>
@@ -545,16 +546,20 @@ ngx_http_hymt_append_string(ngx_http_hymt_text_t *out, const char *s,
     size_t  i, from;
     u_char  c;
 
+    static const hymt_scan_t  odd = {
+        2, { hymt_lanes('"'), hymt_lanes('\\') }, hymt_lanes(0x20),
+        hymt_lanes(0)
+    };
+
     ngx_http_hymt_append(out, "\"", 1);
 
     from = 0;
 
-    for (i = 0; i < len; i++) {
+    for (i = hymt_scan(&odd, s, 0, len);
+         i < len;
+         i = hymt_scan(&odd, s, i + 1, len))
+    {
         c = (u_char) s[i];
-
-        if (c >= 0x20 && c != '"' && c != '\\') {
-            continue;
-        }
 
         ngx_http_hymt_append(out, s + from, i - from);
         from = i + 1;

@@ -134,10 +134,66 @@ test_entities(void)
 }
 
 
+/* the quick look misses nothing, and lets sentences pass */
+static void
+test_free(void)
+{
+    char         text[96];
+    bool         free;
+    size_t       i, at, n, len;
+    uint32_t     round, held, missed;
+    uint64_t     state;
+
+    static const char  *bits[] = {
+        "%", "{", "}", "$", "#", "<b>", "@", ":", "/", ".", "w", "www.", "s",
+        "d", "a.de", "http", "mailto", "tel", "+", "ftp", " ", "\xc3\xa9", "Go",
+        "1",
+    };
+
+    static const char  *sentences[] = {
+        "", "Open the file.", "Was ist das? 50 Euro (etwa).", "一只猫",
+        "How; what, where - \"so\" & 'so' = 2 * 3 / [x]!",
+    };
+
+    state = 1;
+
+    for (round = 0, held = 0, missed = 0; round < 20000; round++) {
+
+        for (i = 0, len = 0; i < 8; i++) {
+            state = state * 6364136223846793005 + 1442695040888963407;
+            n = (size_t) (state >> 33) % hymt_nelts(bits);
+
+            memcpy(text + len, bits[n], strlen(bits[n]));
+            len += strlen(bits[n]);
+        }
+
+        free = hymt_placeholder_free(text, len);
+
+        for (at = 0; at < len; at++) {
+            if (hymt_placeholder(text, at, len, true, &n)
+                != HYMT_PLACEHOLDER_NONE)
+            {
+                held++;
+                missed += free;
+                break;
+            }
+        }
+    }
+
+    is_int(missed, 0, "of %" PRIu32 " texts that hold something", held);
+
+    for (i = 0; i < hymt_nelts(sentences); i++) {
+        is_int(hymt_placeholder_free(sentences[i], strlen(sentences[i])), true,
+               "nothing in \"%s\"", sentences[i]);
+    }
+}
+
+
 int
 main(void)
 {
     test_kinds();
+    test_free();
     test_terms();
     test_entities();
 

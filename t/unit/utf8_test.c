@@ -44,6 +44,28 @@ static const utf8_case_t  cases[] = {
 };
 
 
+/* the same behind so many bytes of ASCII, and before some */
+static uint32_t
+inside(const utf8_case_t *c)
+{
+    char      text[64];
+    bool      valid;
+    size_t    n, bad;
+    uint32_t  good;
+
+    for (n = 0, good = 0; n < 24; n++) {
+        memset(text, 'x', sizeof(text));
+        memcpy(text + n, c->text, c->len);
+
+        bad = n + c->bad;
+        valid = hymt_utf8_check(text, n + c->len + 20, &bad);
+        good += valid == c->valid && bad == n + c->bad;
+    }
+
+    return good;
+}
+
+
 int
 main(void)
 {
@@ -58,6 +80,7 @@ main(void)
         is_int(bad, cases[i].bad, "%s: offset of the fault", cases[i].name);
         is_int(hymt_utf8_whole(cases[i].text, cases[i].len), cases[i].whole,
                "%s: whole part", cases[i].name);
+        is_int(inside(&cases[i]), 24, "%s: among ASCII", cases[i].name);
     }
 
     ok(!hymt_utf8_check("\xff", 1, NULL), "the offset may be left out");
