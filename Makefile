@@ -23,8 +23,8 @@ override CFLAGS := -O1 -g -fno-omit-frame-pointer \
                    -fsanitize=address,undefined -fno-sanitize-recover=undefined
 endif
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
-FLAGS   := $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -Iengine \
-           -I$(LIBXML2)
+FLAGS   := $(CFLAGS) $(WARN) -fPIC -fno-plt -fvisibility=hidden -pthread \
+           -Iengine -I$(LIBXML2)
 LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -licuuc -lexpat -lxml2 -lm \
            -lpthread
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
@@ -242,7 +242,7 @@ NGINX_SRC   ?= /usr/share/nginx/src
 NGINX_FLAGS ?= --with-compat --with-threads
 NGINX_DIR   := $(BUILD)/nginx
 
-NGINX_CC_OPT := $(CFLAGS) -fPIC -fstack-protector-strong \
+NGINX_CC_OPT := $(CFLAGS) -fPIC -fno-plt -fstack-protector-strong \
                 -D_FORTIFY_SOURCE=2 -Wformat -Wformat-security
 NGINX_LD_OPT := -Wl,-z,relro -Wl,-z,now
 

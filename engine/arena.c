@@ -9,8 +9,11 @@
 #include <string.h>
 
 
-/* the first: most documents are a sentence, and there may be thousands */
-#define HYMT_ARENA_CHUNK  1024
+/*
+ * The first: most documents are a sentence, and there may be thousands.  With
+ * its head no more than glibc's malloc() keeps at hand for each thread.
+ */
+#define HYMT_ARENA_CHUNK  1008
 
 
 struct hymt_arena_chunk_s {

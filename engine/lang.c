@@ -96,6 +96,7 @@ static const hymt_lang_alias_t  hymt_aliases[] = {
 
 
 static int hymt_lang_exact(const char *name);
+static bool hymt_lang_same(const char *name, const char *other);
 static int hymt_lang_tag(char *name);
 static bool hymt_lang_subtags(const char *tags);
 static bool hymt_lang_traditional(const char *tags);
@@ -137,8 +138,8 @@ hymt_lang_exact(const char *name)
     size_t  a;
 
     for (i = 0; i < HYMT_N_LANGS; i++) {
-        if (strcasecmp(name, hymt_langs[i].code) == 0
-            || strcasecmp(name, hymt_langs[i].english) == 0
+        if (hymt_lang_same(name, hymt_langs[i].code)
+            || hymt_lang_same(name, hymt_langs[i].english)
             || strcmp(name, hymt_langs[i].chinese) == 0)
         {
             return i;
@@ -152,6 +153,14 @@ hymt_lang_exact(const char *name)
     }
 
     return HYMT_LANG_NONE;
+}
+
+
+/* whatever their case; most differ in their first letter */
+static bool
+hymt_lang_same(const char *name, const char *other)
+{
+    return ((*name ^ *other) & 0xdf) == 0 && strcasecmp(name, other) == 0;
 }
 
 

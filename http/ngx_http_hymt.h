@@ -326,6 +326,7 @@ void ngx_http_hymt_sampling_none(hymt_sampling_t *s);
 void ngx_http_hymt_sampling_over(hymt_sampling_t *s,
     const hymt_sampling_t *over);
 
+void ngx_http_hymt_reserve(ngx_http_hymt_text_t *out, size_t len);
 void ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data,
     size_t len);
 

@@ -55,10 +55,12 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
         return NULL;
     }
 
-    call = ngx_calloc(sizeof(ngx_http_hymt_call_t), r->connection->log);
+    call = ngx_alloc(sizeof(ngx_http_hymt_call_t), r->connection->log);
     if (call == NULL) {
         return NULL;
     }
+
+    ngx_memzero(call, offsetof(ngx_http_hymt_call_t, failure.message));
 
     hlcf = ngx_http_get_module_loc_conf(r, ngx_http_hymt_module);
 

@@ -253,8 +253,6 @@ struct ngx_http_hymt_call_s {
     hymt_glossary_t            *glossary;  /* a reference: more of such terms */
     const char                **stops;     /* malloc'ed: stop strings (chat) */
     ngx_uint_t                  n_stops;
-    ngx_http_hymt_failure_t     failure;
-    char                        scratch[256];
 
     /* progress */
     ngx_http_hymt_cached_t      cached;
@@ -305,6 +303,10 @@ struct ngx_http_hymt_call_s {
     unsigned                    ended:1;   /* of no interest to the engine */
     unsigned                    answered:1;
     unsigned                    counted:1;
+
+    /* from its message on not cleared: most calls have none */
+    ngx_http_hymt_failure_t     failure;
+    char                        scratch[256];
 };
 
 

@@ -142,7 +142,7 @@ ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call)
     json_object_foreach(root, key, value) {
 
         for (field = ngx_http_hymt_fields; field->name; field++) {
-            if (strcmp(field->name, key) == 0) {
+            if (field->name[0] == key[0] && strcmp(field->name, key) == 0) {
                 break;
             }
         }

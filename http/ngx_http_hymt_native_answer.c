@@ -12,6 +12,10 @@
 #include "ngx_http_hymt_native.h"
 
 
+/* bytes of an answer to one text beside its translation, about */
+#define NGX_HTTP_HYMT_NATIVE_REST  256
+
+
 typedef void (*ngx_http_hymt_native_pt)(ngx_http_hymt_item_t *item,
     ngx_http_hymt_text_t *out);
 
@@ -33,6 +37,8 @@ static void ngx_http_hymt_native_failure(ngx_http_hymt_item_t *item,
     ngx_http_hymt_text_t *out);
 static void ngx_http_hymt_native_ms(ngx_http_hymt_text_t *out,
     const char *name, uint64_t ns);
+static void ngx_http_hymt_native_number(ngx_http_hymt_text_t *out, uint64_t n,
+    ngx_uint_t digits);
 static void ngx_http_hymt_native_string(ngx_http_hymt_text_t *out,
     const char *s);
 static void ngx_http_hymt_native_put(ngx_http_hymt_text_t *out,
@@ -92,7 +98,6 @@ static void
 ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t done,
     ngx_http_hymt_text_t *out)
 {
-    u_char       s[128], *last;
     uint64_t     in, made;
     ngx_uint_t   i, failed;
 
@@ -105,6 +110,8 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t done,
         made += call->items[i].completion_tokens;
     }
 
+    ngx_http_hymt_reserve(out, NGX_HTTP_HYMT_NATIVE_REST
+                               + (done ? 0 : call->items[0].out_len));
     ngx_http_hymt_append(out, "{", 1);
 
     if (!done) {
@@ -133,9 +140,11 @@ ngx_http_hymt_native_result(ngx_http_hymt_call_t *call, ngx_uint_t done,
     ngx_http_hymt_native_each(call, "\"finish_reason\":", call->array,
                               ngx_http_hymt_native_reason, out);
 
-    last = ngx_snprintf(s, sizeof(s), "\"usage\":{\"prompt_tokens\":%uL"
-                        ",\"completion_tokens\":%uL},\"timing\":{", in, made);
-    ngx_http_hymt_append(out, (char *) s, last - s);
+    ngx_http_hymt_native_put(out, "\"usage\":{\"prompt_tokens\":");
+    ngx_http_hymt_native_number(out, in, 1);
+    ngx_http_hymt_native_put(out, ",\"completion_tokens\":");
+    ngx_http_hymt_native_number(out, made, 1);
+    ngx_http_hymt_native_put(out, "},\"timing\":{");
 
     ngx_http_hymt_native_ms(out, "\"queue_ms\":", call->queue_ns);
     ngx_http_hymt_native_ms(out, ",\"first_token_ms\":", call->first_ns);
@@ -257,17 +266,34 @@ ngx_http_hymt_native_failure(ngx_http_hymt_item_t *item,
 }
 
 
-/* To the microsecond; printf() would take longer than all the rest. */
+/* To the microsecond. */
 static void
 ngx_http_hymt_native_ms(ngx_http_hymt_text_t *out, const char *name,
     uint64_t ns)
 {
-    u_char  s[64], *last;
+    ngx_http_hymt_native_put(out, name);
+    ngx_http_hymt_native_number(out, ns / 1000000, 1);
+    ngx_http_hymt_native_put(out, ".");
+    ngx_http_hymt_native_number(out, ns / 1000 % 1000, 3);
+}
 
-    last = ngx_snprintf(s, sizeof(s), "%s%uL.%03uL", name,
-                        (uint64_t) (ns / 1000000),
-                        (uint64_t) (ns / 1000 % 1000));
-    ngx_http_hymt_append(out, (char *) s, last - s);
+
+/* So many digits at least.  printf() would take longer than all the rest. */
+static void
+ngx_http_hymt_native_number(ngx_http_hymt_text_t *out, uint64_t n,
+    ngx_uint_t digits)
+{
+    char  s[NGX_INT64_LEN], *p, *end;
+
+    end = s + sizeof(s);
+    p = end;
+
+    do {
+        *--p = (char) ('0' + n % 10);
+        n /= 10;
+    } while (n != 0 || end - p < (ptrdiff_t) digits);
+
+    ngx_http_hymt_append(out, p, end - p);
 }
 
 

@@ -505,32 +505,40 @@ ngx_http_hymt_translated(ngx_http_hymt_call_t *call, const hymt_detection_t *d)
 }
 
 
+/* Room for so much more. */
 void
-ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data, size_t len)
+ngx_http_hymt_reserve(ngx_http_hymt_text_t *out, size_t len)
 {
     char    *p;
     size_t   cap;
 
-    if (out->failed) {
+    if (len <= out->cap - out->len) {
         return;
     }
 
-    if (len > out->cap - out->len) {
-        cap = ngx_max(2 * out->cap, out->len + len);
-        cap = ngx_max(cap, 256);
+    cap = ngx_max(2 * out->cap, out->len + len);
+    cap = ngx_max(cap, 256);
 
-        p = realloc(out->data, cap);
+    p = realloc(out->data, cap);
 
-        if (p == NULL) {
-            out->failed = 1;
-            return;
-        }
-
-        out->data = p;
-        out->cap = cap;
+    if (p == NULL) {
+        out->failed = 1;
+        return;
     }
 
-    if (len) {
+    out->data = p;
+    out->cap = cap;
+}
+
+
+void
+ngx_http_hymt_append(ngx_http_hymt_text_t *out, const char *data, size_t len)
+{
+    if (!out->failed) {
+        ngx_http_hymt_reserve(out, len);
+    }
+
+    if (len && !out->failed) {
         ngx_memcpy(out->data + out->len, data, len);
         out->len += len;
     }
