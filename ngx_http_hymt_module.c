@@ -19,12 +19,6 @@ static char *ngx_http_hymt_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static char *ngx_http_hymt_conflict(ngx_conf_t *cf,
     ngx_http_core_loc_conf_t *clcf, const char *text);
-static char *ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static ngx_http_hymt_api_t *ngx_http_hymt_api(ngx_str_t *arg);
-static void ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
-static char *ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
 
 
 static ngx_conf_num_bounds_t  ngx_http_hymt_window_bounds = {
@@ -63,15 +57,6 @@ static ngx_conf_enum_t  ngx_http_hymt_splits[] = {
 static ngx_conf_enum_t  ngx_http_hymt_workers[] = {
     { ngx_string("dedicated"), NGX_HTTP_HYMT_DEDICATED },
     { ngx_string("shared"), NGX_HTTP_HYMT_SHARED },
-    { ngx_null_string, 0 }
-};
-
-
-static ngx_conf_enum_t  ngx_http_hymt_statuses[] = {
-    { ngx_string("json"), NGX_HTTP_HYMT_STATUS_JSON },
-    { ngx_string("prometheus"), NGX_HTTP_HYMT_STATUS_PROMETHEUS },
-    { ngx_string("ready"), NGX_HTTP_HYMT_STATUS_READY },
-    { ngx_string("live"), NGX_HTTP_HYMT_STATUS_LIVE },
     { ngx_null_string, 0 }
 };
 
@@ -127,14 +112,14 @@ static ngx_command_t  ngx_http_hymt_commands[] = {
 
     { ngx_string("hymt_translate"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
-      ngx_http_hymt_translate,
+      ngx_http_hymt_conf_translate,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("hymt_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
-      ngx_http_hymt_status,
+      ngx_http_hymt_conf_status,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -654,159 +639,4 @@ ngx_http_hymt_conflict(ngx_conf_t *cf, ngx_http_core_loc_conf_t *clcf,
                   &clcf->name, text);
 
     return NGX_CONF_ERROR;
-}
-
-
-static char *
-ngx_http_hymt_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    ngx_str_t                  *value;
-    ngx_http_core_loc_conf_t   *clcf;
-    ngx_http_hymt_main_conf_t  *hmcf;
-
-    if (hlcf->model != NULL) {
-        return "is duplicate";
-    }
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    if (clcf->handler != NULL) {
-        return "comes after another directive that answers this location";
-    }
-
-    value = cf->args->elts;
-
-    hmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_hymt_module);
-
-    hlcf->model = ngx_http_hymt_model_get(cf, hmcf, &value[1]);
-    if (hlcf->model == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    hlcf->model->used = 1;
-    hmcf->used = 1;
-
-    hlcf->api = ngx_http_hymt_apis[0];
-
-    if (cf->args->nelts == 3) {
-        hlcf->api = ngx_http_hymt_api(&value[2]);
-
-        if (hlcf->api == NULL) {
-            ngx_http_hymt_unknown_api(cf, &value[2]);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    clcf->handler = ngx_http_hymt_handler;
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_http_hymt_api_t *
-ngx_http_hymt_api(ngx_str_t *arg)
-{
-    ngx_uint_t  i;
-    ngx_str_t  *name;
-
-    if (ngx_strncmp(arg->data, "api=", 4) != 0) {
-        return NULL;
-    }
-
-    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
-        name = &ngx_http_hymt_apis[i]->name;
-
-        if (name->len == arg->len - 4
-            && ngx_strncmp(name->data, arg->data + 4, name->len) == 0)
-        {
-            return ngx_http_hymt_apis[i];
-        }
-    }
-
-    return NULL;
-}
-
-
-static void
-ngx_http_hymt_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
-{
-    u_char      *p, *last;
-    u_char       list[256];
-    ngx_uint_t   i;
-
-    p = list;
-    last = list + sizeof(list);
-
-    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
-        p = ngx_slprintf(p, last, "%s api=%V", i ? "," : "",
-                         &ngx_http_hymt_apis[i]->name);
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\" of \"hymt_translate\": it"
-                       " knows%*s", arg, (size_t) (p - list), list);
-}
-
-
-/* hymt_status [json | prometheus [vllm] | ready | live]; */
-static char *
-ngx_http_hymt_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_hymt_loc_conf_t *hlcf = conf;
-
-    ngx_str_t                 *value;
-    ngx_conf_enum_t           *e;
-    ngx_http_core_loc_conf_t  *clcf;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    if (clcf->handler != NULL) {
-        return "comes after another directive that answers this location";
-    }
-
-    clcf->handler = ngx_http_hymt_status_handler;
-
-    value = cf->args->elts;
-    e = ngx_http_hymt_statuses;
-
-    hlcf->status = e->value;
-    hlcf->vllm = 0;
-
-    if (cf->args->nelts == 1) {
-        return NGX_CONF_OK;
-    }
-
-    while (e->name.len && ngx_strcmp(e->name.data, value[1].data) != 0) {
-        e++;
-    }
-
-    if (e->name.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" of \"hymt_status\": it"
-                           " knows json, prometheus, ready and live",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    hlcf->status = e->value;
-
-    if (cf->args->nelts == 2) {
-        return NGX_CONF_OK;
-    }
-
-    if (hlcf->status != NGX_HTTP_HYMT_STATUS_PROMETHEUS
-        || ngx_strcmp(value[2].data, "vllm") != 0)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" of \"hymt_status\":"
-                           " \"prometheus\" alone knows one, \"vllm\"",
-                           &value[2]);
-        return NGX_CONF_ERROR;
-    }
-
-    hlcf->vllm = 1;
-
-    return NGX_CONF_OK;
 }

@@ -5,18 +5,185 @@
 
 
 /*
- * Values of directives that NGINX has no slot for.
+ * What a location is for, and values of directives that NGINX has no slot for.
  */
 
 
 #include "ngx_http_hymt_runtime.h"
 
 
+static ngx_http_hymt_api_t *ngx_http_hymt_conf_api(ngx_str_t *arg);
+static void ngx_http_hymt_conf_unknown_api(ngx_conf_t *cf, ngx_str_t *arg);
 static ngx_int_t ngx_http_hymt_conf_zone_name(ngx_conf_t *cf,
     ngx_str_t *value, ngx_str_t *name, ssize_t *size);
 static ngx_uint_t ngx_http_hymt_conf_is_origin(ngx_str_t *value);
 static ngx_int_t ngx_http_hymt_conf_sampling_value(ngx_str_t *arg,
     ngx_http_hymt_loc_conf_t *hlcf);
+
+
+static ngx_conf_enum_t  ngx_http_hymt_statuses[] = {
+    { ngx_string("json"), NGX_HTTP_HYMT_STATUS_JSON },
+    { ngx_string("prometheus"), NGX_HTTP_HYMT_STATUS_PROMETHEUS },
+    { ngx_string("ready"), NGX_HTTP_HYMT_STATUS_READY },
+    { ngx_string("live"), NGX_HTTP_HYMT_STATUS_LIVE },
+    { ngx_null_string, 0 }
+};
+
+
+/* hymt_translate NAME [api=NAME]; */
+char *
+ngx_http_hymt_conf_translate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t                  *value;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_hymt_main_conf_t  *hmcf;
+
+    if (hlcf->model != NULL) {
+        return "is duplicate";
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
+    }
+
+    value = cf->args->elts;
+
+    hmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_hymt_module);
+
+    hlcf->model = ngx_http_hymt_model_get(cf, hmcf, &value[1]);
+    if (hlcf->model == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->model->used = 1;
+    hmcf->used = 1;
+
+    hlcf->api = ngx_http_hymt_apis[0];
+
+    if (cf->args->nelts == 3) {
+        hlcf->api = ngx_http_hymt_conf_api(&value[2]);
+
+        if (hlcf->api == NULL) {
+            ngx_http_hymt_conf_unknown_api(cf, &value[2]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    clcf->handler = ngx_http_hymt_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_http_hymt_api_t *
+ngx_http_hymt_conf_api(ngx_str_t *arg)
+{
+    ngx_uint_t  i;
+    ngx_str_t  *name;
+
+    if (ngx_strncmp(arg->data, "api=", 4) != 0) {
+        return NULL;
+    }
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        name = &ngx_http_hymt_apis[i]->name;
+
+        if (name->len == arg->len - 4
+            && ngx_strncmp(name->data, arg->data + 4, name->len) == 0)
+        {
+            return ngx_http_hymt_apis[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_hymt_conf_unknown_api(ngx_conf_t *cf, ngx_str_t *arg)
+{
+    u_char      *p, *last;
+    u_char       list[256];
+    ngx_uint_t   i;
+
+    p = list;
+    last = list + sizeof(list);
+
+    for (i = 0; ngx_http_hymt_apis[i] != NULL; i++) {
+        p = ngx_slprintf(p, last, "%s api=%V", i ? "," : "",
+                         &ngx_http_hymt_apis[i]->name);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\" of \"hymt_translate\": it"
+                       " knows%*s", arg, (size_t) (p - list), list);
+}
+
+
+/* hymt_status [json | prometheus [vllm] | ready | live]; */
+char *
+ngx_http_hymt_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_hymt_loc_conf_t *hlcf = conf;
+
+    ngx_str_t                 *value;
+    ngx_conf_enum_t           *e;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler != NULL) {
+        return "comes after another directive that answers this location";
+    }
+
+    clcf->handler = ngx_http_hymt_status_handler;
+
+    value = cf->args->elts;
+    e = ngx_http_hymt_statuses;
+
+    hlcf->status = e->value;
+    hlcf->vllm = 0;
+
+    if (cf->args->nelts == 1) {
+        return NGX_CONF_OK;
+    }
+
+    while (e->name.len && ngx_strcmp(e->name.data, value[1].data) != 0) {
+        e++;
+    }
+
+    if (e->name.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\": it"
+                           " knows json, prometheus, ready and live",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->status = e->value;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (hlcf->status != NGX_HTTP_HYMT_STATUS_PROMETHEUS
+        || ngx_strcmp(value[2].data, "vllm") != 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" of \"hymt_status\":"
+                           " \"prometheus\" alone knows one, \"vllm\"",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    hlcf->vllm = 1;
+
+    return NGX_CONF_OK;
+}
 
 
 /* hymt_cache and hymt_sessions: zone=NAME:SIZE [ttl=TIME], a size more */

@@ -222,6 +222,11 @@ typedef enum {
 
 /* ngx_http_hymt_conf.c */
 
+char *ngx_http_hymt_conf_translate(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_hymt_conf_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
 typedef struct {
     const char      *param;     /* "bytes=": a size beside that of the zone */
     ssize_t          least;
