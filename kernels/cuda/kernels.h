@@ -221,9 +221,10 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * tiles are merged one by one in order:
  *     m' = max(m, m_t);  a = exp2(m - m'), b = exp2(m_t - m')
  *     l = l * a + l_t * b;  acc = acc * a + acc_t * b     (same fma forms)
- * A tile that is masked for a row leaves the row's bits as they are.  One
- * device function does a tile, one a merge, in both kernels.  Output acc / l ->
- * bf16.
+ * A tile that is masked for a row leaves the row's bits as they are.  Merging
+ * is one device function's; a tile is one function's for prompts and another's
+ * for decode, with the same products and sums in the same order.  Output
+ * acc / l -> bf16.
  *
  * A work item is a run of rows of one sequence at consecutive positions.  Those
  * of prompts with more tiles, the later ones, had better come first.  A

@@ -1,6 +1,6 @@
 /*
- * rope.cu - position and QK-norm of q and k, and k and v to their pages; see
- * kernels.h.
+ * rope.cu - position and QK-norm of q and k, and k and v to their pages, of
+ * prompts' rows; see kernels.h.  Those that decode: attention_decode.cu.
  */
 
 #include "ptx.cuh"
