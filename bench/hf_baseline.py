@@ -107,7 +107,8 @@ def child(kind, sizes):
     work = {"static": Static, "continuous": Continuous}[kind](sizes)
     print("ready", flush=True)
     for n in sizes:
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            break
         try:
             print("%.1f | %.0f" % (lambda rate, s: (rate, 1000 * s))(*work.measure(n)), flush=True)
         except Exception as e:
