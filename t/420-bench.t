@@ -33,6 +33,8 @@ like($out, qr/^backend cpu: .*\nready after [\d.]+ s\n/, 'what runs');
 
 for my $name ('1 client', '50 clients', '256 clients') {
     like($out, qr/^\| \Q$name\E \| [\d.]+ \|.*\| 0 \|$/m, "$name: no errors");
+    like($out, qr/^\| \Q$name\E \|.*\| [1-9]\d* \([1-9]\d*\), \d+, \d+ \|/m,
+         "$name: the event loop's CPU time and its floor");
 }
 
 like($out, qr/^answers +[1-9]/m, 'mixed lengths: answers');
