@@ -24,7 +24,7 @@ events { worker_connections 1024; }
 http {
     %%GLOBALS_HTTP%%
     hymt_model demo { path %%MODEL%%; threads 1; max_batch 4; context 1024; }
-    hymt_model endless { path %%MODEL%%; threads 1; max_batch 1; context 2048;
+    hymt_model endless { path %%MODEL%%; threads 1; max_batch 1; context 8192;
                          ignore_eos on; coalesce off; prefix_cache off; }
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -197,7 +197,7 @@ if (!$ENV{HYMT_TEST_BACKEND}) {
     # prompts are computed in pieces
 
     {
-        my $text = 'Open the next file and read all of it. ' x 60;
+        my $text = 'Open the next file and read all of it. ' x 500;
         my $before = endless()->{prompt_tokens};
 
         $s->send(ask($text, max_tokens => 1));
@@ -208,7 +208,7 @@ if (!$ENV{HYMT_TEST_BACKEND}) {
         for my $try (1 .. 50) {
             $before = endless()->{prompt_tokens};
 
-            my $sock = $s->open(ask($text));
+            my $sock = $s->open(ask($text, max_tokens => 100));
 
             $s->wait_until(10, sub { endless()->{running} });
             ($then, $now) = leaves($sock, 0, sub {

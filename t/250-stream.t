@@ -306,7 +306,7 @@ is_deeply([map { streamed($_) } @wild_streams],
 sub freeze {
     my $pid = $s->get('/status')->{json}{engine_worker}{pid};
 
-    kill 'STOP', $pid;
+    $s->signal('STOP', $pid);
 
     # the first answer may come before what the engine gave until now is taken
 
@@ -314,7 +314,7 @@ sub freeze {
 
     return $pid if grep { $_->{queue}{in_flight} } @{$j->{models}};
 
-    kill 'CONT', $pid;
+    $s->signal('CONT', $pid);
 
     return undef;
 }
@@ -377,7 +377,7 @@ sub comes_early {
                                         body_so_far($raw) =~ /^data: (.*)$/mg))
                          < length($whole) / 5;
 
-        kill 'CONT', $pid if $pid;
+        $s->signal('CONT', $pid) if $pid;
 
         $raw .= join '', map { $_->[1] } read_pieces($sock, 0);
         $res = Hymt::Server::response({ data => $raw }, 0);
@@ -452,7 +452,7 @@ sub leaves_one {
 
         my $counted = $words && $s->wait_until(20, sub { canceled() > $was });
 
-        kill 'CONT', $pid;
+        $s->signal('CONT', $pid);
 
         return $counted ? 1 : 0;
     }

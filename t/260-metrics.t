@@ -495,7 +495,7 @@ sub host {
 
     is(ask($s, $sock, '/ready')->{status}, 200, 'silent host: ready before');
 
-    kill 'STOP', $host;
+    $s->signal('STOP', $host);
 
     ok($s->wait_until(10, sub { ask($s, $sock, '/ready')->{status} == 503 }),
        'silent host: not ready');
@@ -505,7 +505,7 @@ sub host {
        ->value('hymt_engine_up'), 0, 'silent host: not up');
     is(ask($s, $sock, '/live')->{status}, 200, 'silent host: live');
 
-    kill 'CONT', $host;
+    $s->signal('CONT', $host);
     close $sock;
 
     ok($s->wait_until(10, sub { $s->get('/ready')->{status} == 200 }),
@@ -515,7 +515,7 @@ sub host {
 
     rename $s->dir() . '/model', $s->dir() . '/away';
     $s->allow_alerts(qr/exited on signal 9/);
-    kill 'KILL', host($s);
+    $s->signal('KILL', host($s));
 
     ok($s->wait_until(10, sub {
         return ($s->get('/ready')->{body} || '') eq "demo: failed\n";

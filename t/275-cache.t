@@ -504,7 +504,9 @@ END
 
     for my $try (1 .. 20) {
         $line->start();
-        $host = $look->()->{engine_worker}{pid};
+        $line->wait_until(10, sub {
+            $host = $look->()->{engine_worker}{pid};
+        });
         $line->signal('STOP', $host);
 
         last if $look->()->{models}[0]{state} eq 'loading';

@@ -297,7 +297,12 @@ sub master { return $_[0]->{process}->master() }
 sub signal {
     my ($self, $signal, @pids) = @_;
 
-    return kill($signal, @pids ? @pids : $self->master());
+    @pids = ($self->master()) if !@pids;
+
+    # 0 is the test itself and who runs it
+    die "no process to send $signal to\n" if grep { !$_ || $_ <= 0 } @pids;
+
+    return kill($signal, @pids);
 }
 
 
