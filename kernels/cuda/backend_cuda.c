@@ -238,10 +238,14 @@ hymt_cuda_build(hymt_backend_t *b, const hymt_model_t *model,
 
     hymt_cuda_sizes(b);
 
-    if (hymt_cuda_memories(b, model, err) != HYMT_OK
-        || hymt_cuda_load_start(b, model, &loader, err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_memories(b, model, err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_load_start(b, model, &loader, err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     opened = hymt_now_ns();

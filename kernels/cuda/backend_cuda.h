@@ -252,7 +252,10 @@ hymt_status_t hymt_cuda_map(hymt_cuda_arena_t *a, const char *what,
 /* What follows from parameters and model. */
 void hymt_cuda_sizes(hymt_backend_t *b);
 
-/* All memory, the device's and pinned, if it fits; zeros are on their way. */
+/*
+ * All memory, the device's and pinned, if it fits; zeros are on their way.
+ * HYMT_AGAIN: it does not fit now, but would on a device that is empty.
+ */
 hymt_status_t hymt_cuda_memories(hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
 

@@ -55,6 +55,8 @@ hymt_status_t
 hymt_cuda_memories(hymt_backend_t *b, const hymt_model_t *model,
     hymt_error_t *err)
 {
+    hymt_status_t  rc;
+
     b->layers = calloc(b->config.n_layers, sizeof(hymt_cuda_layer_t));
     b->sampling = calloc(b->params.max_batch, sizeof(hymt_sampling_t));
     b->staged = calloc(b->n_staging, sizeof(cudaEvent_t));
@@ -67,8 +69,13 @@ hymt_cuda_memories(hymt_backend_t *b, const hymt_model_t *model,
     hymt_cuda_layout_kv(b);
     hymt_cuda_layout_other(b);
 
-    if (hymt_cuda_fits(b, err) != HYMT_OK
-        || hymt_cuda_map(&b->weights, "weights", err) != HYMT_OK
+    rc = hymt_cuda_fits(b, err);
+
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    if (hymt_cuda_map(&b->weights, "weights", err) != HYMT_OK
         || hymt_cuda_map(&b->kv_pool, "KV cache", err) != HYMT_OK
         || hymt_cuda_map(&b->other, "activations", err) != HYMT_OK)
     {
@@ -94,6 +101,7 @@ hymt_cuda_memories(hymt_backend_t *b, const hymt_model_t *model,
 static hymt_status_t
 hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
 {
+    bool      overflow;
     size_t    free_bytes, total;
     uint64_t  sum, spare;
 
@@ -107,12 +115,12 @@ hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
         free_bytes = 0;
     }
 
-    if (b->weights.overflow || b->kv_pool.overflow || b->other.overflow
-        || hymt_add_overflow(b->weights.used, b->kv_pool.used, &sum)
-        || hymt_add_overflow(sum, b->other.used + spare, &sum)
-        || sum > free_bytes)
-    {
-        return hymt_fail(err, "not enough memory on device %d, %s: %" PRIu64
+    overflow = b->weights.overflow || b->kv_pool.overflow || b->other.overflow
+               || hymt_add_overflow(b->weights.used, b->kv_pool.used, &sum)
+               || hymt_add_overflow(sum, b->other.used + spare, &sum);
+
+    if (overflow || sum > free_bytes) {
+        (void) hymt_fail(err, "not enough memory on device %d, %s: %" PRIu64
                          " MB for weights, %" PRIu64 " MB for the KV cache of %"
                          PRIu32 " blocks, %" PRIu64 " MB for activations and"
                          " %" PRIu64 " MB to spare are needed, %zu MB of %zu MB"
@@ -122,6 +130,8 @@ hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
                          b->params.n_blocks, b->other.used / 1000000,
                          spare / 1000000, free_bytes / 1000000,
                          total / 1000000);
+
+        return (overflow || sum > total) ? HYMT_ERROR : HYMT_AGAIN;
     }
 
     return HYMT_OK;

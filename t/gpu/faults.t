@@ -178,6 +178,45 @@ for my $name (sort keys %full) {
 }
 
 
+# ---- two don't fit, and one does ----
+
+# what the failure above said of so many tokens
+
+my ($kv, $total) = $s->log() =~ /(\d+) MB for the KV cache.*? MB of (\d+) MB/;
+
+if (ok($kv && $total, 'two: how much there is')) {
+    my $tokens = int(100_000_000 * 0.55 * $total / $kv);
+
+    ok(change(conf('', "kv_tokens $tokens;"), 'ready'), 'two: one is there');
+
+    my $held = $s->open(substr($all[0], 0, -5));
+
+    ok($s->wait_until(10, sub { grep { $_ } @{status()->{buffers}{used}} }),
+       'two: a client is slow');
+
+    my $from = $s->log_size();
+
+    $s->signal('HUP');
+    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
+                    $from), 'two: the other one waits');
+
+    my $waiting = $s->open($all[1]);
+
+    is(status()->{models}[0]{state}, 'loading', 'two: its state');
+    like(status()->{models}[0]{reason}, qr/not enough memory on device 0/,
+         'two: its reason');
+
+    $s->write($held, substr($all[0], -5));
+    is($s->read_response($held)->{json}{translation}, $want[0],
+       'two: who is slow is answered by the first');
+    is($s->read_response($waiting)->{json}{translation}, $want[1],
+       'two: who waits by the second');
+    is(status()->{models}[0]{state}, 'ready', 'two: which is ready');
+
+    ok(change(conf('', ''), 'ready'), 'two: a small one again');
+}
+
+
 # ---- it is to leave ----
 
 my @socks = map {
