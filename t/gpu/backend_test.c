@@ -558,7 +558,7 @@ test_refusals(const hymt_model_t *model)
     p.n_blocks = BLOCKS;
 
     setenv("HYMT_CUDA_FAULT", "alloc", 1);
-    is_int(cuda->create(&p, model, &b, &err), HYMT_ERROR, "no memory is left");
+    is_int(cuda->create(&p, model, &b, &err), HYMT_AGAIN, "no memory is left");
     has_str(err.text, "not enough memory on device 0", "says so");
 
     stop = 1;

@@ -180,9 +180,10 @@ for my $name (sort keys %full) {
 
 # ---- two don't fit, and one does ----
 
-# what the failure above said of so many tokens
+# what the last failure above said of so many tokens
 
-my ($kv, $total) = $s->log() =~ /(\d+) MB for the KV cache.*? MB of (\d+) MB/;
+my ($kv, $total) = $s->log()
+                   =~ /.* (\d+) MB for the KV cache.*? MB of (\d+) MB/s;
 
 if (ok($kv && $total, 'two: how much there is')) {
     my $tokens = int(100_000_000 * 0.55 * $total / $kv);
