@@ -179,7 +179,12 @@ hymt_segment_sentences(hymt_cutting_t *c, bool all)
             }
 
             at = (uint32_t) hymt_sentence_end(c->seg->lang, c->text, pos);
-            rc = hymt_segment_part(c, &fits, pos < c->len ? at : pos, all);
+
+            if (pos == c->len || hymt_segment_inside(c, at) != NULL) {
+                at = pos;
+            }
+
+            rc = hymt_segment_part(c, &fits, at, all);
         }
     }
 

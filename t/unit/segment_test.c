@@ -197,6 +197,15 @@ test_length(void)
     is_int(strcspn(got, "|"), 10, "cut before it");
     is_int(strcspn(got + 11, "|"), 150, "cut behind it");
     free(got);
+
+    range.at = 4;
+    range.len = 13;
+
+    got = parts("en", "See http://home.(\xc3\x9c""ber it", 25, 600, true,
+                &whole, &longest);
+    is_str(got, "See http://home.(|\xc3\x9c""ber it",
+           "a bracket within it begins no sentence");
+    free(got);
     free(text);
 }
 
