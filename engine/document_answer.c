@@ -384,8 +384,9 @@ hymt_read_all(hymt_reading_t *r)
     char      kind;
     bool      tags;
     size_t    len;
-    uint32_t  at, n, number, term;
+    uint32_t  at, n, number, term, hold;
 
+    hold = 0;
     tags = r->doc->params.format == HYMT_FORMAT_TEXT;
 
     for (at = hymt_read_plain(r, 0); at < r->len; at += n) {
@@ -407,6 +408,15 @@ hymt_read_all(hymt_reading_t *r)
         term = r->terms.n == 0 ? UINT32_MAX
                : hymt_terms_find(&r->terms, r->text, at, r->len, false);
 
+        /* the "%d" of "50%discount" is none that is held elsewhere */
+
+        if (term != UINT32_MAX && r->terms.term[term].len == 2
+            && hymt_placeholder_joined(r->text + hold, at - hold,
+                                       r->len - hold))
+        {
+            term = UINT32_MAX;
+        }
+
         if (term != UINT32_MAX) {
             n = r->terms.term[term].len;
 
@@ -420,6 +430,7 @@ hymt_read_all(hymt_reading_t *r)
                 return false;
             }
 
+            hold = at + n;
             continue;
         }
 
@@ -427,8 +438,8 @@ hymt_read_all(hymt_reading_t *r)
 
         if (r->text[at] == '\n'
             || (hymt_placeholder_strict(r->text[at])
-                && hymt_placeholder(r->text, at, r->len, tags, &len)
-                   == HYMT_PLACEHOLDER_STRICT))
+                && hymt_placeholder(r->text + hold, at - hold, r->len - hold,
+                                    tags, &len) == HYMT_PLACEHOLDER_STRICT))
         {
             return false;
         }

@@ -12,6 +12,7 @@
 static void hymt_block_holds(hymt_block_t *b);
 static void hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to,
     uint32_t src_end);
+static void hymt_block_whole(hymt_block_t *b, uint32_t at, uint32_t len);
 static void hymt_block_units(hymt_block_t *b);
 static uint32_t hymt_block_part(hymt_block_t *b, uint32_t k, uint32_t from,
     uint32_t to, uint32_t *src);
@@ -115,37 +116,29 @@ hymt_block_holds(hymt_block_t *b)
             if (!b->doc->no_memory) {
                 b->item[b->n_items - 1] = old[i];
             }
+
+            if (old[i].len != 0) {
+                hymt_block_whole(b, old[i].at, old[i].len);
+            }
         }
     }
 
     free(old);
-
-    for (i = 0; i < b->n_items; i++) {
-
-        if (b->item[i].len == 0) {
-            continue;
-        }
-
-        if (!hymt_grow(&b->whole.range, b->whole.n, &b->whole.capacity,
-                       sizeof(hymt_range_t)))
-        {
-            b->doc->no_memory = true;
-            return;
-        }
-
-        b->whole.range[b->whole.n].at = b->item[i].at;
-        b->whole.range[b->whole.n++].len = b->item[i].len;
-    }
 }
 
 
-/* plain [from, to), which ends at source byte src_end */
+/*
+ * Plain [from, to), which ends at source byte src_end.  A unit must find in its
+ * part what is found here in the whole: units are cut at holds, so what is
+ * right behind one is looked at as if nothing were before it; and what only its
+ * neighbours keep from being a placeholder is not cut off from them.
+ */
 static void
 hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to, uint32_t src_end)
 {
     bool          tags;
     size_t        n;
-    uint32_t      i, term, src, end;
+    uint32_t      i, term, src, end, hold;
     const char   *p;
 
     p = b->plain + from;
@@ -156,15 +149,25 @@ hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to, uint32_t src_end)
         return;
     }
 
+    hold = 0;
+
     for (i = 0; i < to; i += (uint32_t) n) {
         term = b->doc->keep.n == 0 ? UINT32_MAX
                : hymt_terms_find(&b->doc->keep, p, i, to, true);
         n = term != UINT32_MAX ? b->doc->keep.term[term].len : 0;
 
-        if (n == 0 && (!hymt_placeholder_may(p, i)
-                       || hymt_placeholder(p, i, to, tags, &n)
-                          == HYMT_PLACEHOLDER_NONE))
+        if (n == 0 && !hymt_placeholder_may(p, i)) {
+            n = 1;
+            continue;
+        }
+
+        if (n == 0 && hymt_placeholder(p + hold, i - hold, to - hold, tags, &n)
+                      == HYMT_PLACEHOLDER_NONE)
         {
+            if (hymt_placeholder_joined(p + hold, i - hold, to - hold)) {
+                hymt_block_whole(b, from + i - 1, HYMT_PLACEHOLDER_JOINED);
+            }
+
             n = 1;
             continue;
         }
@@ -176,7 +179,35 @@ hymt_block_scan(hymt_block_t *b, uint32_t from, uint32_t to, uint32_t src_end)
 
         hymt_block_item(b, HYMT_ATOM_HOLD, from + i, (uint32_t) n, src,
                       end - src);
+        hymt_block_whole(b, from + i, (uint32_t) n);
+
+        hold = i + (uint32_t) n;
     }
+}
+
+
+/* ranges come by where they begin; those that overlap become one */
+static void
+hymt_block_whole(hymt_block_t *b, uint32_t at, uint32_t len)
+{
+    hymt_range_t  *last;
+
+    last = b->whole.n != 0 ? &b->whole.range[b->whole.n - 1] : NULL;
+
+    if (last != NULL && at < last->at + last->len) {
+        last->len = hymt_max(last->len, at + len - last->at);
+        return;
+    }
+
+    if (!hymt_grow(&b->whole.range, b->whole.n, &b->whole.capacity,
+                   sizeof(hymt_range_t)))
+    {
+        b->doc->no_memory = true;
+        return;
+    }
+
+    b->whole.range[b->whole.n].at = at;
+    b->whole.range[b->whole.n++].len = len;
 }
 
 

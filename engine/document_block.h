@@ -50,7 +50,7 @@ typedef struct {
     uint32_t           first_span;
     uint32_t           n_spans;
 
-    hymt_ranges_t      whole;
+    hymt_ranges_t      whole;         /* of plain: not to be cut */
     hymt_cuts_t        cuts;
 } hymt_block_t;
 

@@ -16,7 +16,7 @@
 #define HYMT_MAX_ADDRESS  2048
 
 
-static size_t hymt_format(const char *p, size_t len, bool digit_before);
+static size_t hymt_format(const char *text, size_t at, size_t len);
 static size_t hymt_format_c(const char *p, size_t len);
 static size_t hymt_braces(const char *p, size_t len);
 static size_t hymt_braces_double(const char *p, size_t len);
@@ -45,7 +45,7 @@ hymt_placeholder(const char *text, size_t at, size_t len, bool tags, size_t *n)
     switch (*p) {
 
     case '%':
-        *n = hymt_format(p, len - at, at > 0 && hymt_digit(p[-1]));
+        *n = hymt_format(text, at, len);
         break;
 
     case '{':
@@ -121,10 +121,23 @@ hymt_placeholder_free(const char *text, size_t len)
 }
 
 
-static size_t
-hymt_format(const char *p, size_t len, bool digit_before)
+bool
+hymt_placeholder_joined(const char *text, size_t at, size_t len)
 {
-    size_t  n;
+    return text[at] == '%' && at > 0 && hymt_digit(text[at - 1])
+           && len - at > 2 && hymt_letter(text[at + 2])
+           && hymt_format_c(text + at, len - at) == 2;
+}
+
+
+static size_t
+hymt_format(const char *text, size_t at, size_t len)
+{
+    size_t       n;
+    const char  *p;
+
+    p = text + at;
+    len -= at;
 
     if (len < 2) {
         return 0;
@@ -158,15 +171,8 @@ hymt_format(const char *p, size_t len, bool digit_before)
         return n < len && hymt_letter(p[n]) ? n + 1 : 0;
     }
 
-    n = hymt_format_c(p, len);
-
-    /* "50%discount" */
-
-    if (n == 2 && digit_before && n < len && hymt_letter(p[n])) {
-        return 0;
-    }
-
-    return n;
+    return hymt_placeholder_joined(text, at, at + len) ? 0
+                                                      : hymt_format_c(p, len);
 }
 
 

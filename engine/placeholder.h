@@ -64,6 +64,16 @@ hymt_placeholder_strict(char c)
 }
 
 
+/*
+ * Whether text[at] begins what is text only because of the digit before it and
+ * the letter behind it: "%d" of "50%discount".  Cut off from one of them it
+ * would be a placeholder.
+ */
+bool hymt_placeholder_joined(const char *text, size_t at, size_t len);
+
+#define HYMT_PLACEHOLDER_JOINED  4    /* bytes from the digit to the letter */
+
+
 /* The place of the first byte from `at` on with which one may, or len. */
 size_t hymt_placeholder_next(const char *text, size_t at, size_t len);
 

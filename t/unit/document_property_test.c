@@ -183,6 +183,19 @@ random_lines(buf_t *b)
 /* ---- translators that are no friends ---- */
 
 
+/* the unit and what no unit has: taken out again, or it is cut at its holds */
+static size_t
+with_new(const hymt_unit_t *unit, char *out, size_t cap, void *data)
+{
+    size_t  n;
+
+    n = identity(unit, out, cap, data);
+    memcpy(out + n, " {new}", 6);
+
+    return n + 6;
+}
+
+
 static size_t
 hostile(const hymt_unit_t *unit, char *out, size_t cap, void *data)
 {
@@ -495,6 +508,61 @@ run(const char *name, hymt_format_t format, bool soup, translator_pt translator,
 }
 
 
+/* what is nearly a placeholder, in parts as small as may be: nothing changes */
+static void
+run_nearly(translator_pt translator, uint32_t n, const char *name)
+{
+    buf_t                    b;
+    char                    *out;
+    bool                     same;
+    size_t                   len;
+    trace_t                  trace;
+    uint32_t                 seed, left, bad;
+    hymt_error_t             e;
+    hymt_document_params_t   p;
+    static const char       *terms[] = { "Acme", "d", "x7", "di", "a.(" };
+    static const char       *bits[] = {
+        "%", "%", "%d", "%e", "7", "50", "d", "n", "iscount", "word", "Acme",
+        " ", " ", ". ", "{", "}", "{x}", "{{", "${", "(", ")", ".(", ":", ",",
+        "me@x.org", "http://x.org/", "Über", "\xe4\xbd\xa0", "x7",
+        "<b>", "</b>", "<br>", "<code>x7</code>", "&notin;", "\n",
+    };
+
+    bad = 0;
+
+    for (seed = 1; seed <= n && bad < 3; seed++) {
+        state = seed;
+        b.len = 0;
+        b.text[0] = '\0';
+
+        p = params(rnd(2) ? HYMT_FORMAT_TEXT : HYMT_FORMAT_HTML, "en", "en");
+        p.split = rnd(4);
+        p.unit_bytes = 1 + rnd(40);
+        p.tags_by_model = rnd(2);
+        p.keep.item = terms;
+        p.keep.n = rnd(2) * (uint32_t) hymt_nelts(terms);
+
+        for (left = 1 + rnd(60); left > 0; left--) {
+            put(&b, bits[rnd(hymt_nelts(bits))]);
+        }
+
+        out = translate(b.text, b.len, &p, translator, NULL, &len, &trace, &e);
+        same = out != NULL && len == b.len && memcmp(out, b.text, len) == 0;
+
+        if (!same) {
+            bad++;
+            ok(false, "%s, seed %u", name, seed);
+            printf("# in    \"%s\"\n# out   \"%s\"\n# units \"%s\"\n", b.text,
+                   out != NULL ? out : e.text, trace.units);
+        }
+
+        free(out);
+    }
+
+    ok(bad == 0, "%s: %u times", name, n);
+}
+
+
 /* answers of all that the guards know, in pieces */
 static uint32_t
 streamed(uint32_t seed, size_t *all)
@@ -595,6 +663,9 @@ main(void)
     run("soup, hostile", HYMT_FORMAT_HTML, true, hostile, n);
     run("soup as xml, hostile", HYMT_FORMAT_XML, true, hostile, n);
     run("soup as text, identity", HYMT_FORMAT_TEXT, true, identity, n);
+
+    run_nearly(identity, 10 * n, "nearly placeholders, identity");
+    run_nearly(with_new, 10 * n, "nearly placeholders, cut at all there are");
 
     run_streams(20 * n);
 

@@ -139,6 +139,52 @@ test_placeholders(void)
 }
 
 
+/* what is text for what stands around it stays text in every part */
+static void
+test_joined(void)
+{
+    hymt_document_params_t  p;
+
+    p = params(HYMT_FORMAT_HTML, "en", "en");
+    p.unit_bytes = 16;
+    p.keep.item = (const char *[]) { "a" };
+    p.keep.n = 1;
+
+    is_out("H?<t->uKd1p]=p]p])K%u7%en_Ul", &p, identity, NULL,
+           "H?<t->uKd1p]=p]p])K%u7%en_Ul", "H?|uKd1p]=p]p])K%u|7%en_Ul|",
+           "no cut behind the digit");
+
+    p = params(HYMT_FORMAT_TEXT, "en", "en");
+    p.unit_bytes = 16;
+
+    is_out("abcdefghijklmn50%discount", &p, identity, NULL,
+           "abcdefghijklmn50%discount", "abcdefghijklmn5|0%discount|",
+           "nor behind it");
+    is_out("abcdefghijkl50%discount", &p, identity, NULL,
+           "abcdefghijkl50%discount", "abcdefghijkl5|0%discount|",
+           "nor before the letter");
+
+    p = params(HYMT_FORMAT_TEXT, "en", "de");
+
+    is_out("Mail m@x.org7%en it", &p, constant, "Ja", "Ja m@x.org7%eJa",
+           "Mail m@x.org7%en it|Mail|n it|",
+           "a digit that is held is none before it");
+    is_out("Take %d of 7%den it", &p, constant, "Von 7%den nimm %d",
+           "Von 7%den nimm %d", "Take %d of 7%den it|",
+           "an answer with both");
+    is_out("Take %d of 7%den it", &p, constant, "Nimm 7%den",
+           "Nimm 7%den %d Nimm 7%den", "Take %d of 7%den it|Take|of 7%den it|",
+           "the text does not come for the placeholder");
+
+    p.split = HYMT_SPLIT_SENTENCE;
+
+    is_out("See http://home.(\xc3\x9c""ber it", &p, upper, NULL,
+           "SEE http://home.(\xc3\x9c""BER IT",
+           "See http://home.(|See|\xc3\x9c""ber it|",
+           "a bracket at an address's end stays with it");
+}
+
+
 static void
 test_guard(void)
 {
@@ -526,6 +572,7 @@ main(void)
 {
     test_text();
     test_placeholders();
+    test_joined();
     test_guard();
     test_stream();
     test_html();

@@ -62,6 +62,49 @@ test_kinds(void)
 }
 
 
+/* where a cut makes a placeholder of what is text, and nowhere else */
+static void
+test_joined(void)
+{
+    bool         joined, held;
+    char         text[16];
+    size_t       i, k, at, n, len;
+    uint32_t     seen, wrong;
+    const char  *signs = "7%de{}(h.- ";
+
+    seen = 0;
+    wrong = 0;
+    len = 5;
+
+    for (i = 0; i < 11 * 11 * 11 * 11 * 11; i++) {
+
+        for (k = 0, n = i; k < len; k++, n /= 11) {
+            text[k] = signs[n % 11];
+        }
+
+        for (at = 0; at < len; at++) {
+            held = hymt_placeholder(text, at, len, true, &n)
+                   == HYMT_PLACEHOLDER_STRICT;
+            joined = hymt_placeholder_joined(text, at, len);
+
+            for (k = at + 1; !held && k <= len; k++) {
+                held |= hymt_placeholder(text, at, k, true, &n)
+                        == HYMT_PLACEHOLDER_STRICT;
+                held |= hymt_placeholder(text + at, 0, k - at, true, &n)
+                        == HYMT_PLACEHOLDER_STRICT;
+            }
+
+            seen += joined;
+            wrong += joined
+                     != (held && hymt_placeholder(text, at, len, true, &n)
+                                 != HYMT_PLACEHOLDER_STRICT);
+        }
+    }
+
+    is_int(wrong, 0, "of %" PRIu32 " joined, and all others", seen);
+}
+
+
 static void
 test_terms(void)
 {
@@ -193,6 +236,7 @@ int
 main(void)
 {
     test_kinds();
+    test_joined();
     test_free();
     test_terms();
     test_entities();
