@@ -201,9 +201,14 @@ if (ok($kv && $total, 'two: how much there is')) {
     ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
                     $from), 'two: the other one waits');
 
+    # the old workers may still accept
+
+    ok($s->wait_until(10, sub {
+        status()->{models}[0]{state} eq 'loading'
+    }), 'two: its state');
+
     my $waiting = $s->open($all[1]);
 
-    is(status()->{models}[0]{state}, 'loading', 'two: its state');
     like(status()->{models}[0]{reason}, qr/not enough memory on device 0/,
          'two: its reason');
 
