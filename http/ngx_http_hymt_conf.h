@@ -20,6 +20,7 @@
 
 #include "glossary.h"
 #include "host.h"
+#include "process.h"
 #include "quota.h"
 #include "ngx_http_hymt_cache.h"
 #include "ngx_http_hymt_metrics.h"
@@ -125,7 +126,8 @@ typedef enum {
 /* Made for one cycle, shared by its processes; times by ngx_http_hymt_now(). */
 
 typedef struct {
-    ngx_atomic_t                pid[HYMT_MAX_LANES];   /* 0: not attached */
+    /* see process.h; 0: not attached */
+    _Atomic uint64_t            process[HYMT_MAX_LANES];
 
     /* worker 0's */
     ngx_atomic_t                ended;     /* before its time, in a row */

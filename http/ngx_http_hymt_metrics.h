@@ -131,8 +131,8 @@ typedef struct {
 
     ngx_atomic_t                buffers[HYMT_MAX_LANES];   /* bytes */
 
-    /* pids of the workers that have them, of all configurations; 0: none */
-    ngx_atomic_t                engines[NGX_HTTP_HYMT_GENERATIONS];
+    /* workers that have them, of all configurations, see process.h; 0: none */
+    _Atomic uint64_t            engines[NGX_HTTP_HYMT_GENERATIONS];
 
     /* texts by languages; the last source: not known */
     ngx_atomic_t                pairs[HYMT_N_LANGS + 1][HYMT_N_LANGS];

@@ -66,6 +66,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     rt->conf = hmcf;
     rt->cycle = cycle;
+    rt->process = hymt_process(ngx_pid);
     rt->lane = (ngx_process == NGX_PROCESS_SINGLE) ? 0 : ngx_worker;
 
     ngx_queue_init(&rt->calls);
@@ -121,7 +122,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
         }
     }
 
-    hmcf->roster->pid[rt->lane] = ngx_pid;
+    hmcf->roster->process[rt->lane] = rt->process;
     hmcf->counters->buffers[rt->lane] = 0;
     ngx_http_hymt_load_reset(hmcf, rt->lane);
 
@@ -245,7 +246,7 @@ ngx_http_hymt_exit_process(ngx_cycle_t *cycle)
     }
 
     rt->conf->counters->buffers[rt->lane] = 0;
-    rt->conf->roster->pid[rt->lane] = 0;
+    rt->conf->roster->process[rt->lane] = 0;
 }
 
 

@@ -30,6 +30,7 @@ typedef struct {
     ngx_http_hymt_main_conf_t       *conf;
     ngx_cycle_t                     *cycle;
     ngx_uint_t                       lane;
+    uint64_t                         process; /* this one, see process.h */
     ngx_connection_t                *bell;
 
     hymt_client_t                   *clients[NGX_HTTP_HYMT_MAX_MODELS];

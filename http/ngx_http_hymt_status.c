@@ -252,7 +252,8 @@ ngx_http_hymt_status_worker(ngx_http_hymt_main_conf_t *hmcf)
 
     return json_pack("{s:s, s:I, s:I, s:I}",
                      "mode", hmcf->dedicated ? "dedicated" : "shared",
-                     "pid", (json_int_t) hmcf->roster->pid[0],
+                     "pid", (json_int_t)
+                     hymt_process_pid(hmcf->roster->process[0]),
                      "ended_in_a_row", (json_int_t) hmcf->roster->ended,
                      "starts_in_seconds", (json_int_t) (wait + 999) / 1000);
 }

@@ -24,7 +24,6 @@ static void ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt);
 static ngx_uint_t ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt,
     ngx_uint_t lane);
 static void ngx_http_hymt_look_back(ngx_http_hymt_runtime_t *rt);
-static ngx_uint_t ngx_http_hymt_alive(ngx_atomic_uint_t pid);
 static void ngx_http_hymt_watch_model(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_give_up(ngx_http_hymt_runtime_t *rt,
@@ -115,25 +114,18 @@ ngx_http_hymt_orphans(ngx_http_hymt_runtime_t *rt)
 static ngx_uint_t
 ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt, ngx_uint_t lane)
 {
-    return ngx_http_hymt_alive(rt->conf->roster->pid[lane]);
-}
+    /* one that was killed has not signed out */
 
-
-/* One that was killed has not signed out; a reload may change the user. */
-static ngx_uint_t
-ngx_http_hymt_alive(ngx_atomic_uint_t pid)
-{
-    return pid != 0
-           && (kill((ngx_pid_t) pid, 0) == 0 || ngx_errno == NGX_EPERM);
+    return hymt_process_alive(rt->conf->roster->process[lane]);
 }
 
 
 void
 ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
 {
-    ngx_uint_t          i;
-    ngx_atomic_t       *engines;
-    ngx_atomic_uint_t   pid;
+    uint64_t           process;
+    ngx_uint_t         i;
+    _Atomic uint64_t  *engines;
 
     rt->alone = NGX_HTTP_HYMT_ALONE;
     ngx_http_hymt_look_back(rt);
@@ -141,10 +133,11 @@ ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
     engines = rt->conf->counters->engines;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
-        pid = engines[i];
+        process = engines[i];
 
-        if (!ngx_http_hymt_alive(pid)
-            && ngx_atomic_cmp_set(&engines[i], pid, ngx_pid))
+        if (!hymt_process_alive(process)
+            && atomic_compare_exchange_strong(&engines[i], &process,
+                                              rt->process))
         {
             return;
         }
@@ -155,13 +148,16 @@ ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
 void
 ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt)
 {
-    ngx_uint_t     i;
-    ngx_atomic_t  *engines;
+    uint64_t           process;
+    ngx_uint_t         i;
+    _Atomic uint64_t  *engines;
 
     engines = rt->conf->counters->engines;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
-        (void) ngx_atomic_cmp_set(&engines[i], ngx_pid, 0);
+        process = rt->process;
+
+        (void) atomic_compare_exchange_strong(&engines[i], &process, 0);
     }
 }
 
@@ -173,15 +169,15 @@ ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt)
 static void
 ngx_http_hymt_look_back(ngx_http_hymt_runtime_t *rt)
 {
-    ngx_uint_t          i;
-    ngx_atomic_uint_t   pid;
+    uint64_t    process;
+    ngx_uint_t  i;
 
     rt->alone++;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
-        pid = rt->conf->counters->engines[i];
+        process = rt->conf->counters->engines[i];
 
-        if (pid != (ngx_atomic_uint_t) ngx_pid && ngx_http_hymt_alive(pid)) {
+        if (process != rt->process && hymt_process_alive(process)) {
             rt->alone = 0;
         }
     }

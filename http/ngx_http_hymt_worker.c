@@ -220,7 +220,7 @@ ngx_http_hymt_backoff(ngx_http_hymt_roster_t *roster, ngx_log_t *log)
 
     /* one that left in peace has signed out */
 
-    if (roster->pid[0] == 0 && !roster->failed) {
+    if (roster->process[0] == 0 && !roster->failed) {
         roster->ended = 0;
 
     } else if (roster->ready

@@ -1,6 +1,7 @@
 # A reload where both generations don't fit into memory: the new engine waits for
 # that of the old one, with its requests; when the old one has left and there is
-# still too little, it fails and says so.
+# still too little, it fails and says so, also where a foreign process has got
+# the old one's pid.
 
 use strict;
 use warnings;
@@ -78,6 +79,27 @@ sub reload {
     return ($held, substr($one, -5));
 }
 
+# Another process that has this pid, which is free; undef: there can't be one.
+sub take_pid {
+    my ($pid) = @_;
+
+    for (1 .. 100) {
+        open my $f, '>', '/proc/sys/kernel/ns_last_pid' or return undef;
+        print {$f} $pid - 1;
+        close $f or return undef;
+
+        my $got = fork() // return undef;
+
+        exec 'sleep', '60' if $got == 0;
+        return $got if $got == $pid;
+
+        kill 'KILL', $got;
+        waitpid $got, 0;
+    }
+
+    return undef;
+}
+
 $s->start();
 ok($s->wait_ready('/status'), 'ready');
 
@@ -129,6 +151,26 @@ my $want = $s->send($one)->{json}{translation};
     $s->signal('HUP');
     ok($s->wait_ready('/status'), 'another reload mends it');
     is($s->send($one)->{json}{translation}, $want, 'as before');
+}
+
+# nor when the old one was killed, and its pid is somebody else's
+
+SKIP: {
+    my $old = host();
+    my ($held) = reload();
+
+    kill 'KILL', $old;
+    ok($s->wait_until(10, sub { !kill 0, $old }), 'the old one is killed');
+    $s->allow_alerts(qr/exited on signal 9/);
+
+    my $taken = take_pid($old);
+
+    skip 'no process can be given a pid here', 2 if !defined $taken;
+
+    ok($s->wait_until(10, sub { model()->{state} eq 'failed' }),
+       'a process that has its pid is not waited for');
+    is(kill('KILL', $taken), 1, 'which is there');
+    waitpid $taken, 0;
 }
 
 $s->finish();
