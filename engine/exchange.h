@@ -317,6 +317,7 @@ void hymt_client_slot_free(hymt_client_t *client, uint32_t slot);
  */
 bool hymt_client_started(const hymt_client_t *client, uint32_t slot);
 
+/* none of a lane that is lost and not attached anew */
 uint32_t hymt_client_slots_free(const hymt_client_t *client);
 
 

@@ -613,5 +613,5 @@ hymt_client_started(const hymt_client_t *client, uint32_t slot)
 uint32_t
 hymt_client_slots_free(const hymt_client_t *client)
 {
-    return client->n_free;
+    return client->lost ? 0 : client->n_free;
 }

@@ -135,8 +135,8 @@ void ngx_http_hymt_turn_take(size_t bytes);
 
 /*
  * Submits a job that has its item, unit id and call set.  NGX_OK; NGX_AGAIN: no
- * slot is free or the lane is not attached yet; NGX_DECLINED: it does not fit a
- * slot; NGX_ERROR: no client.
+ * slot is free but for those who came before, or the lane is not attached yet;
+ * NGX_DECLINED: it does not fit a slot; NGX_ERROR: no client.
  */
 ngx_int_t ngx_http_hymt_submit(ngx_http_hymt_job_t *job,
     const hymt_job_t *params);
@@ -154,14 +154,19 @@ void ngx_http_hymt_so_far(ngx_http_hymt_job_t *job, const char **text,
 
 /*
  * Every admitted call is on the runtime's list; one that found no slot stands
- * in line as well and is run again when a slot is free.
+ * in its model's line as well.  As many of the first there as there are slots
+ * free are woken, that is, run again; a slot is kept for each until then, and
+ * its place until it has the slot.
  */
 void ngx_http_hymt_enlist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_delist(ngx_http_hymt_call_t *call);
 void ngx_http_hymt_line_up(ngx_http_hymt_call_t *call);
 
-/* wakes the next one in line: the caller may leave the slot it was woken for */
-void ngx_http_hymt_pass_on(void);
+/* a call that stands in line, or not, wants no slot now: the next one may */
+void ngx_http_hymt_pass_on(ngx_http_hymt_call_t *call);
+
+/* wakes those that may be */
+void ngx_http_hymt_serve_line(ngx_http_hymt_model_t *model);
 
 /* ngx_http_hymt_load_take() for this worker */
 ngx_int_t ngx_http_hymt_take_load(ngx_http_hymt_call_t *call);

@@ -529,6 +529,12 @@ ngx_http_hymt_call_run(ngx_http_hymt_call_t *call)
                            "this worker has no engine");
     }
 
+    /* its results may have been in the cache */
+
+    if (call->woken && !call->run.posted) {
+        ngx_http_hymt_pass_on(call);
+    }
+
     if (call->failure.status != 0) {
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
@@ -581,7 +587,6 @@ ngx_http_hymt_call_timeout(ngx_event_t *ev)
 static void
 ngx_http_hymt_call_run_event(ngx_event_t *ev)
 {
-    ngx_uint_t             woken;
     ngx_connection_t      *c;
     ngx_http_hymt_call_t  *call;
 
@@ -599,16 +604,7 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
 
     ngx_http_set_log_request(c->log, call->r);
 
-    woken = call->woken;
-    call->woken = 0;
-
     ngx_http_hymt_call_run(call);
-
-    /* its result may have been in the cache, its client have gone */
-
-    if (woken) {
-        ngx_http_hymt_pass_on();
-    }
 
     ngx_http_run_posted_requests(c);
 }
@@ -638,11 +634,6 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 
     if (call->run.posted) {
         ngx_delete_posted_event(&call->run);
-    }
-
-    if (call->woken) {
-        call->woken = 0;
-        ngx_http_hymt_pass_on();
     }
 }
 

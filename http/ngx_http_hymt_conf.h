@@ -111,6 +111,9 @@ struct ngx_http_hymt_model_s {
 
     /* of this process */
     ngx_http_hymt_job_t        *suspect;   /* the one in the engine */
+    ngx_queue_t                 waiting;   /* calls wanting slots, by age */
+    ngx_uint_t                  lined;     /* how many these are */
+    ngx_uint_t                  woken;     /* of them: free slots are theirs */
     unsigned                    held:1;    /* jobs wait for its next engine */
 };
 

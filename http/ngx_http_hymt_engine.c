@@ -24,8 +24,7 @@ static void ngx_http_hymt_state_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model);
 static void ngx_http_hymt_host_changed(ngx_http_hymt_runtime_t *rt,
     ngx_http_hymt_model_t *model, hymt_host_info_t *info);
-static void ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
-    ngx_http_hymt_model_t *model);
+static void ngx_http_hymt_leave_line(ngx_http_hymt_call_t *call);
 
 
 ngx_uint_t
@@ -84,22 +83,33 @@ ngx_http_hymt_take_load(ngx_http_hymt_call_t *call)
 ngx_int_t
 ngx_http_hymt_submit(ngx_http_hymt_job_t *job, const hymt_job_t *params)
 {
-    hymt_error_t    err;
-    hymt_client_t  *client;
+    hymt_error_t            err;
+    hymt_client_t          *client;
+    ngx_http_hymt_call_t   *call;
+    ngx_http_hymt_model_t  *model;
 
-    client = ngx_http_hymt_runtime->clients[job->call->model->index];
+    call = job->call;
+    model = call->model;
+    client = ngx_http_hymt_runtime->clients[model->index];
 
     if (client == NULL || ngx_http_hymt_runtime->recycle) {
         return NGX_ERROR;
     }
 
-    if (job->call->model->held || !ngx_http_hymt_may_run(job)) {
+    if (model->held || !ngx_http_hymt_may_run(job)) {
+        return NGX_AGAIN;
+    }
+
+    if (!call->woken && model->woken
+        && hymt_client_slots_free(client) <= model->woken)
+    {
         return NGX_AGAIN;
     }
 
     switch (hymt_client_submit(client, params, job, &job->slot, &err)) {
 
     case HYMT_OK:
+        ngx_http_hymt_leave_line(call);
         ngx_http_hymt_job_runs(job);
         return NGX_OK;
 
@@ -175,10 +185,7 @@ ngx_http_hymt_delist(ngx_http_hymt_call_t *call)
         call->admitted = 0;
     }
 
-    if (call->lined) {
-        ngx_queue_remove(&call->line);
-        call->lined = 0;
-    }
+    ngx_http_hymt_pass_on(call);
 }
 
 
@@ -186,21 +193,85 @@ void
 ngx_http_hymt_line_up(ngx_http_hymt_call_t *call)
 {
     if (!call->lined) {
-        ngx_queue_insert_tail(&ngx_http_hymt_runtime->line, &call->line);
+        ngx_queue_insert_tail(&call->model->waiting, &call->line);
+        call->model->lined++;
         call->lined = 1;
+    }
+
+    /* woken for nothing it keeps its place, but no slot */
+
+    if (call->woken) {
+        call->woken = 0;
+        call->model->woken--;
+
+        ngx_http_hymt_serve_line(call->model);
     }
 }
 
 
 void
-ngx_http_hymt_pass_on(void)
+ngx_http_hymt_pass_on(ngx_http_hymt_call_t *call)
 {
-    ngx_http_hymt_runtime_t  *rt;
+    if (call->lined) {
+        ngx_http_hymt_leave_line(call);
+        ngx_http_hymt_serve_line(call->model);
+    }
+}
 
-    rt = ngx_http_hymt_runtime;
 
-    if (!ngx_queue_empty(&rt->line)) {
-        ngx_post_event(&rt->more, &ngx_posted_events);
+static void
+ngx_http_hymt_leave_line(ngx_http_hymt_call_t *call)
+{
+    if (!call->lined) {
+        return;
+    }
+
+    ngx_queue_remove(&call->line);
+    call->lined = 0;
+    call->model->lined--;
+
+    if (call->woken) {
+        call->woken = 0;
+        call->model->woken--;
+    }
+}
+
+
+void
+ngx_http_hymt_serve_line(ngx_http_hymt_model_t *model)
+{
+    uint32_t               n;
+    ngx_queue_t           *q;
+    hymt_client_t         *client;
+    ngx_http_hymt_call_t  *call;
+
+    if (model->woken == model->lined || model->held) {
+        return;
+    }
+
+    client = ngx_http_hymt_runtime->clients[model->index];
+
+    if (client == NULL || !hymt_client_attached(client)) {
+        return;
+    }
+
+    n = hymt_client_slots_free(client);
+
+    for (q = ngx_queue_head(&model->waiting);
+         model->woken < n && q != ngx_queue_sentinel(&model->waiting);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_hymt_call_t, line);
+
+        if (call->woken || (call->waits && model->suspect != NULL)) {
+            continue;
+        }
+
+        call->waits = 0;
+        call->woken = 1;
+        model->woken++;
+
+        ngx_post_event(&call->run, &ngx_posted_events);
     }
 }
 
@@ -252,17 +323,17 @@ ngx_http_hymt_drain(ngx_http_hymt_runtime_t *rt)
 
                 /* let other connections have their turn, and models */
 
+                ngx_http_hymt_serve_line(models[i]);
+
                 rt->first = i + 1;
                 ngx_post_event(&rt->more, &ngx_posted_next_events);
                 return;
             }
         }
 
-        /* a canceled job's slot comes back without an event */
+        /* of what has just ended, or was canceled: that gives no event */
 
-        if (hymt_client_attached(client)) {
-            ngx_http_hymt_serve_line(rt, models[i]);
-        }
+        ngx_http_hymt_serve_line(models[i]);
     }
 }
 
@@ -281,7 +352,6 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
 
     case HYMT_EVENT_ATTACHED:
         model->held = 0;
-        ngx_http_hymt_serve_line(rt, model);
         break;
 
     case HYMT_EVENT_DONE:
@@ -304,8 +374,6 @@ ngx_http_hymt_dispatch(ngx_http_hymt_runtime_t *rt,
         }
 
         hymt_client_slot_free(client, event->slot);
-
-        ngx_http_hymt_serve_line(rt, model);
         break;
 
     case HYMT_EVENT_EPOCH:
@@ -426,38 +494,4 @@ ngx_http_hymt_host_changed(ngx_http_hymt_runtime_t *rt,
     rt->conf->roster->failed = 1;
 
     ngx_quit = 1;
-}
-
-
-static void
-ngx_http_hymt_serve_line(ngx_http_hymt_runtime_t *rt,
-    ngx_http_hymt_model_t *model)
-{
-    uint32_t               n;
-    ngx_queue_t           *q, *next;
-    ngx_http_hymt_call_t  *call;
-
-    n = model->held ? 0 : hymt_client_slots_free(rt->clients[model->index]);
-
-    for (q = ngx_queue_head(&rt->line);
-         n > 0 && q != ngx_queue_sentinel(&rt->line);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        call = ngx_queue_data(q, ngx_http_hymt_call_t, line);
-
-        if (call->model != model
-            || (call->waits && model->suspect != NULL))
-        {
-            continue;
-        }
-
-        ngx_queue_remove(q);
-        call->lined = 0;
-        call->waits = 0;
-        call->woken = 1;
-
-        ngx_post_event(&call->run, &ngx_posted_events);
-        n--;
-    }
 }

@@ -190,7 +190,7 @@ ngx_http_hymt_job_over(ngx_http_hymt_job_t *job)
 {
     if (job->call->model->suspect == job) {
         job->call->model->suspect = NULL;
-        ngx_http_hymt_pass_on();
+        ngx_http_hymt_serve_line(job->call->model);
     }
 }
 

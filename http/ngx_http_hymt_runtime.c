@@ -70,7 +70,6 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     rt->lane = (ngx_process == NGX_PROCESS_SINGLE) ? 0 : ngx_worker;
 
     ngx_queue_init(&rt->calls);
-    ngx_queue_init(&rt->line);
 
     /* reads a file; not to happen on the event loop later */
 
@@ -129,6 +128,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
     models = hmcf->models.elts;
 
     for (i = 0; i < hmcf->models.nelts; i++) {
+        ngx_queue_init(&models[i]->waiting);
 
         if (!models[i]->used) {
             continue;

@@ -37,7 +37,6 @@ typedef struct {
     hymt_host_t                     *hosts[NGX_HTTP_HYMT_MAX_MODELS];
 
     ngx_queue_t                      calls;   /* admitted, by age */
-    ngx_queue_t                      line;    /* of those, wanting slots */
     size_t                           charged;
     size_t                           coming;  /* of them, in slow bodies */
     size_t                           turn;    /* bytes taken since epoll */

@@ -306,6 +306,7 @@ test_broken_host(void)
             (void) bell(lane_fd[0]);
             is_int(submit(0, "b", 0, NULL, &slot), HYMT_AGAIN,
                    "a broken queue takes nothing");
+            is_int(hymt_client_slots_free(client[0]), 0, "no slot is free");
             ok(bell(lane_fd[0]) > 0, "and rings its own bell");
             break;
         }
