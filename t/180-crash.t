@@ -354,9 +354,10 @@ for my $workers (2, 4) {
 
     my $requests = status()->{counters}{requests};
 
-    # enough to last until the next ones are ready, on a card too
+    # enough that the last one lasts until the next ones are ready, on a card too
 
-    my ($sock, @others) = map { $s->open(large(900)) } 1 .. 16;
+    my $n = 24;
+    my ($sock, @others) = reverse map { $s->open(large(900)) } 1 .. $n;
 
     # one whose body is not whole yet
 
@@ -366,7 +367,7 @@ for my $workers (2, 4) {
     # what nobody has accepted by then is for the next ones
 
     ok($s->wait_until(10, sub {
-        status()->{counters}{requests} == $requests + 17 && running() > 0
+        status()->{counters}{requests} == $requests + $n + 1 && running() > 0
     }), 'leaving: all have come, it runs');
 
     $s->signal('HUP');
@@ -458,7 +459,7 @@ for my $workers (2, 4) {
 
         my $at = $mem->roster($pid)->{at};
 
-        # behind the pids
+        # behind the processes
 
         my ($ended) = grep { $mem->word($at + 8 * $_) } 2 .. 511;
 

@@ -146,7 +146,7 @@ my @lanes = lanes($mem, $maps[0]);
 is(scalar(@lanes), 3, 'three lanes are found') or BAIL_OUT('no lanes');
 ok($roster, 'and who has them');
 
-my @pid_of = unpack('Q3', $mem->peek($roster->{at}, 24));
+my @pid_of = $mem->pids($roster, 3);
 
 # a request that is not streamed, but its slot says so before the engine takes
 # it: the worker is told of progress that nobody has asked for

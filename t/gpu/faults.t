@@ -183,11 +183,11 @@ for my $name (sort keys %full) {
 
 # ---- two don't fit, and one does ----
 
-my ($kv, $total) = $said{'no room for KV'}
-                   =~ /(\d+) MB for the KV cache.* MB of (\d+) MB/;
+my ($each, $total) = $said{'no room for KV'}
+                     =~ /(\d+) bytes a token.* into (\d+) bytes/;
 
-if (ok($kv && $total, 'two: how much there is') or diag(explain(\%said))) {
-    my $tokens = int(100_000_000 * 0.55 * $total / $kv);
+if (ok($each && $total, 'two: how much there is') or diag(explain(\%said))) {
+    my $tokens = int(0.55 * $total / $each);
 
     ok(change(conf('', "kv_tokens $tokens;"), 'ready'), 'two: one is there');
 

@@ -37,16 +37,24 @@ sub shared {
 }
 
 
-# The mapping that says who the workers are: it begins with their pids, that of
-# the engines' first.
+# The mapping that says who the workers are: it begins with a word for each, the
+# pid above the time of its start, that of the engines first.
 sub roster {
     my ($self, $engine) = @_;
 
     my ($roster) = grep {
-        (unpack('Q', $self->peek($_->{at}, 8)) // 0) == $engine
+        ($self->pids($_, 1))[0] == $engine
     } $self->shared();
 
     return $roster;
+}
+
+
+# The pids of the first so many workers there.
+sub pids {
+    my ($self, $roster, $n) = @_;
+
+    return map { $self->word($roster->{at} + 8 * $_ + 4) } 0 .. $n - 1;
 }
 
 
