@@ -150,7 +150,8 @@ typedef struct {
 
     /*
      * The memory that weights and KV must share, of params.device; its errors
-     * say why the device can't be used.  NULL: the host's.
+     * say why the device can't be used, HYMT_AGAIN that it has too little
+     * memory left to be opened now.  NULL: the host's.
      */
     hymt_status_t (*device_memory)(int device, uint64_t *bytes,
         hymt_error_t *err);

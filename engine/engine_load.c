@@ -96,6 +96,7 @@ hymt_engine_choose(hymt_engine_t *engine, const hymt_model_t *model,
     }
 
     any = strcmp(engine->params.backend, "auto") == 0;
+    engine->note[0] = '\0';
 
     rc = hymt_engine_try(engine,
                          hymt_backend_find(any ? "cuda"
@@ -182,10 +183,12 @@ hymt_engine_prepare(hymt_engine_t *engine, const hymt_model_t *model,
     if (engine->ops->device_memory == NULL) {
         memory = hymt_sizing_memory();
 
-    } else if (engine->ops->device_memory(engine->params.device, &memory, err)
-               != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    } else {
+        rc = engine->ops->device_memory(engine->params.device, &memory, err);
+
+        if (rc != HYMT_OK) {
+            return rc;
+        }
     }
 
     rc = hymt_sizing(&engine->params, engine->ops->depth,

@@ -207,12 +207,15 @@ hymt_cuda_switches(hymt_cuda_switches_t *s, hymt_error_t *err)
     if (strcmp(value, "alloc") == 0) {
         s->fail_alloc = true;
 
+    } else if (strcmp(value, "taken") == 0) {
+        s->fail_taken = true;
+
     } else if (sscanf(value, "launch:%" SCNu64, &s->fail_launch) != 1
                && sscanf(value, "collect:%" SCNu64, &s->fail_collect) != 1
                && sscanf(value, "lost:%" SCNu64, &s->lose) != 1)
     {
         return hymt_fail(err, "HYMT_CUDA_FAULT: \"%.64s\" is none of alloc,"
-                         " launch:N, collect:N and lost:N", value);
+                         " taken, launch:N, collect:N and lost:N", value);
     }
 
     return HYMT_OK;
@@ -230,10 +233,14 @@ hymt_cuda_build(hymt_backend_t *b, const hymt_model_t *model,
 
     start = hymt_now_ns();
 
-    if (hymt_cuda_switches(&b->switches, err) != HYMT_OK
-        || hymt_cuda_open(b, err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_switches(&b->switches, err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_open(b, err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     hymt_cuda_sizes(b);

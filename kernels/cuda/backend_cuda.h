@@ -53,11 +53,13 @@ typedef struct {
     bool      pdl;        /* HYMT_CUDA_PDL=off */
     bool      lt;         /* HYMT_CUDA_LT=off: own GEMM kernels alone */
 
-    /* HYMT_CUDA_FAULT=launch:N|collect:N|lost:N|alloc; step N counts from 1 */
+    /* HYMT_CUDA_FAULT=launch:N|collect:N|lost:N|alloc|taken; step N counts
+       from 1 */
     uint64_t  fail_launch;
     uint64_t  fail_collect;
     uint64_t  lose;
     bool      fail_alloc;
+    bool      fail_taken;
 } hymt_cuda_switches_t;
 
 
@@ -227,22 +229,29 @@ struct hymt_backend_s {
 
 /* ---- device_cuda.c ---- */
 
-/* HYMT_OK, or an error that names the call. */
+/*
+ * HYMT_OK, or an error that names the call: HYMT_AGAIN where it found too
+ * little memory, HYMT_ERROR for anything else.
+ */
 hymt_status_t hymt_cuda_check(cudaError_t rc, const char *call,
     hymt_error_t *err);
 
 #define hymt_cuda_try(call, err)  hymt_cuda_check((call), #call, (err))
 
-/* Total memory of a device that can be used, which this opens. */
+/*
+ * Total memory of a device that can be used, which this opens.  HYMT_AGAIN: it
+ * has too little left for that now.
+ */
 hymt_status_t hymt_cuda_device_memory(int device, uint64_t *bytes,
     hymt_error_t *err);
 
-/* Opens params.device: b->dev and its stream. */
+/* Opens params.device: b->dev and its stream.  HYMT_AGAIN as above. */
 hymt_status_t hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err);
 
 /* count * size bytes; NULL while counting. */
 void *hymt_cuda_take(hymt_cuda_arena_t *a, uint64_t count, uint64_t size);
 
+/* The device's memory for what was counted; HYMT_AGAIN: it has too little. */
 hymt_status_t hymt_cuda_map(hymt_cuda_arena_t *a, const char *what,
     hymt_error_t *err);
 

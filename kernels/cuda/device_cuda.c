@@ -28,25 +28,36 @@ hymt_cuda_check(cudaError_t rc, const char *call, hymt_error_t *err)
 
     /* of a call its name, of anything else all */
 
-    return hymt_fail(err, "CUDA: %.*s%s failed: %s (%s)",
+    (void) hymt_fail(err, "CUDA: %.*s%s failed: %s (%s)",
                      (int) strcspn(call, "("), call,
                      strchr(call, '(') != NULL ? "()" : "",
                      cudaGetErrorString(rc), cudaGetErrorName(rc));
+
+    if (rc != cudaErrorMemoryAllocation) {
+        return HYMT_ERROR;
+    }
+
+    /* it is no kernel's that is launched later */
+
+    (void) cudaGetLastError();
+
+    return HYMT_AGAIN;
 }
 
 
 hymt_status_t
 hymt_cuda_device_memory(int device, uint64_t *bytes, hymt_error_t *err)
 {
+    hymt_status_t          rc;
     struct cudaDeviceProp  prop;
 
-    if (hymt_cuda_use(device, &prop, err) != HYMT_OK) {
-        return HYMT_ERROR;
+    rc = hymt_cuda_use(device, &prop, err);
+
+    if (rc == HYMT_OK) {
+        *bytes = prop.totalGlobalMem;
     }
 
-    *bytes = prop.totalGlobalMem;
-
-    return HYMT_OK;
+    return rc;
 }
 
 
@@ -55,12 +66,15 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
 {
     int                    low, high;
     hymt_cuda_t           *dev;
+    hymt_status_t          rc;
     struct cudaDeviceProp  prop;
 
     dev = &b->dev;
 
-    if (hymt_cuda_use(b->params.device, &prop, err) != HYMT_OK) {
-        return HYMT_ERROR;
+    rc = hymt_cuda_use(b->params.device, &prop, err);
+
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     snprintf(b->name, sizeof(b->name), "%.60s", prop.name);
@@ -82,17 +96,15 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
 
     /* steps go before the copies of another engine that is loading */
 
-    if (hymt_cuda_try(cudaDeviceGetStreamPriorityRange(&low, &high), err)
-        != HYMT_OK
-        || hymt_cuda_try(cudaStreamCreateWithPriority(&dev->stream,
-                                                      cudaStreamNonBlocking,
-                                                      high), err)
-           != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_try(cudaDeviceGetStreamPriorityRange(&low, &high), err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_try(cudaStreamCreateWithPriority(&dev->stream,
+                                                        cudaStreamNonBlocking,
+                                                        high), err);
     }
 
-    return HYMT_OK;
+    return rc;
 }
 
 
@@ -100,6 +112,8 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
 static hymt_status_t
 hymt_cuda_use(int device, struct cudaDeviceProp *prop, hymt_error_t *err)
 {
+    hymt_status_t  rc;
+
     if (hymt_cuda_found(device, err) != HYMT_OK
         || hymt_cuda_try(cudaGetDeviceProperties(prop, device), err)
            != HYMT_OK)
@@ -115,16 +129,24 @@ hymt_cuda_use(int device, struct cudaDeviceProp *prop, hymt_error_t *err)
 
     /* waiting sleeps; a thread that spins would take a core from NGINX */
 
-    if (hymt_cuda_try(cudaSetDevice(device), err) != HYMT_OK
-        || hymt_cuda_try(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync),
-                         err)
-           != HYMT_OK
-        || hymt_cuda_try(cudaFree(NULL), err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_try(cudaSetDevice(device), err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_try(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync),
+                           err);
     }
 
-    return HYMT_OK;
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_try(cudaFree(NULL), err);
+    }
+
+    if (rc == HYMT_AGAIN) {
+        (void) hymt_fail(err, "not enough memory on device %d, %s, to open it:"
+                         " some hundred MB are needed for a context: free the"
+                         " device", device, prop->name);
+    }
+
+    return rc;
 }
 
 
@@ -203,12 +225,16 @@ hymt_cuda_map(hymt_cuda_arena_t *a, const char *what, hymt_error_t *err)
 
     rc = cudaMalloc((void **) &a->base, a->used);
 
-    if (rc == cudaErrorMemoryAllocation) {
+    if (rc != cudaSuccess) {
         a->base = NULL;
-        (void) cudaGetLastError();
+    }
 
-        return hymt_fail(err, "no device memory for %" PRIu64 " MB of %s",
+    if (rc == cudaErrorMemoryAllocation) {
+        (void) cudaGetLastError();
+        (void) hymt_fail(err, "no device memory for %" PRIu64 " MB of %s",
                          a->used / 1000000, what);
+
+        return HYMT_AGAIN;
     }
 
     a->size = a->used;

@@ -409,6 +409,7 @@ hymt_status_t
 hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err)
 {
     uint32_t            i, kind;
+    hymt_status_t       rc;
     hymt_cuda_graph_t  *graph;
 
     if (!b->switches.graphs) {
@@ -436,8 +437,10 @@ hymt_cuda_capture(hymt_backend_t *b, hymt_error_t *err)
                 return HYMT_ABORTED;
             }
 
-            if (hymt_cuda_capture_one(b, graph, err) != HYMT_OK) {
-                return HYMT_ERROR;
+            rc = hymt_cuda_capture_one(b, graph, err);
+
+            if (rc != HYMT_OK) {
+                return rc;
             }
 
             b->n_graphs++;
@@ -515,26 +518,30 @@ hymt_cuda_capture_one(hymt_backend_t *b, hymt_cuda_graph_t *graph,
     cudaError_t    rc, end;
     hymt_status_t  status;
 
-    if (hymt_cuda_try(cudaStreamBeginCapture(b->dev.stream,
-                                             cudaStreamCaptureModeThreadLocal),
-                      err)
-        != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    status = hymt_cuda_try(cudaStreamBeginCapture(b->dev.stream,
+                                            cudaStreamCaptureModeThreadLocal),
+                           err);
+
+    if (status != HYMT_OK) {
+        return status;
     }
 
     g = NULL;
     rc = hymt_cuda_forward(b, &graph->shape);
     end = cudaStreamEndCapture(b->dev.stream, &g);
 
-    if (hymt_cuda_check(rc, "the capture of a kernel", err) != HYMT_OK
-        || hymt_cuda_check(end, "cudaStreamEndCapture()", err) != HYMT_OK)
-    {
+    status = hymt_cuda_check(rc, "the capture of a kernel", err);
+
+    if (status == HYMT_OK) {
+        status = hymt_cuda_check(end, "cudaStreamEndCapture()", err);
+    }
+
+    if (status != HYMT_OK) {
         if (g != NULL) {
             (void) cudaGraphDestroy(g);
         }
 
-        return HYMT_ERROR;
+        return status;
     }
 
     status = hymt_cuda_try(cudaGraphInstantiate(&graph->exec, g, 0), err);
@@ -542,7 +549,7 @@ hymt_cuda_capture_one(hymt_backend_t *b, hymt_cuda_graph_t *graph,
 
     if (status != HYMT_OK) {
         graph->exec = NULL;
-        return HYMT_ERROR;
+        return status;
     }
 
     return hymt_cuda_try(cudaGraphUpload(graph->exec, b->dev.stream), err);

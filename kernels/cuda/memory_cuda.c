@@ -20,6 +20,7 @@
 
 static hymt_status_t hymt_cuda_fits(const hymt_backend_t *b,
     hymt_error_t *err);
+static hymt_status_t hymt_cuda_map_all(hymt_backend_t *b, hymt_error_t *err);
 static uint64_t hymt_cuda_passing(const hymt_backend_t *b);
 static void hymt_cuda_layout_kv(hymt_backend_t *b);
 static void hymt_cuda_layout_other(hymt_backend_t *b);
@@ -71,29 +72,22 @@ hymt_cuda_memories(hymt_backend_t *b, const hymt_model_t *model,
 
     rc = hymt_cuda_fits(b, err);
 
-    if (rc != HYMT_OK) {
-        return rc;
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_map_all(b, err);
     }
 
-    if (hymt_cuda_map(&b->weights, "weights", err) != HYMT_OK
-        || hymt_cuda_map(&b->kv_pool, "KV cache", err) != HYMT_OK
-        || hymt_cuda_map(&b->other, "activations", err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     hymt_cuda_layout_weights(b, model);
     hymt_cuda_layout_kv(b);
     hymt_cuda_layout_other(b);
 
-    if (hymt_cuda_try(cudaMemsetAsync(b->other.base, 0, b->other.size,
-                                      b->dev.stream), err) != HYMT_OK
-        || hymt_cuda_pinned(b, err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
-    }
+    rc = hymt_cuda_try(cudaMemsetAsync(b->other.base, 0, b->other.size,
+                                       b->dev.stream), err);
 
-    return HYMT_OK;
+    return rc == HYMT_OK ? hymt_cuda_pinned(b, err) : rc;
 }
 
 
@@ -135,6 +129,30 @@ hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
     }
 
     return HYMT_OK;
+}
+
+
+/* What fitted may not any more: other programs take memory, too. */
+static hymt_status_t
+hymt_cuda_map_all(hymt_backend_t *b, hymt_error_t *err)
+{
+    hymt_status_t  rc;
+
+    rc = hymt_cuda_map(&b->weights, "weights", err);
+
+    if (rc == HYMT_OK && b->switches.fail_taken) {
+        b->kv_pool.used = UINT64_C(1) << 46;
+    }
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_map(&b->kv_pool, "KV cache", err);
+    }
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_map(&b->other, "activations", err);
+    }
+
+    return rc;
 }
 
 
@@ -215,6 +233,7 @@ static hymt_status_t
 hymt_cuda_pinned(hymt_backend_t *b, hymt_error_t *err)
 {
     uint32_t           i;
+    hymt_status_t      rc;
     hymt_cuda_step_t  *step;
 
     for (i = 0; i < HYMT_CUDA_DEPTH; i++) {
@@ -225,30 +244,40 @@ hymt_cuda_pinned(hymt_backend_t *b, hymt_error_t *err)
             return hymt_fail(err, "no memory for the cuda backend");
         }
 
-        if (hymt_cuda_try(cudaHostAlloc((void **) &step->meta, b->meta_size,
-                                        cudaHostAllocDefault), err) != HYMT_OK
-            || hymt_cuda_try(cudaHostAlloc((void **) &step->result,
-                                           (b->params.max_batch + 1) * 4,
-                                           cudaHostAllocDefault), err)
-               != HYMT_OK
-            || hymt_cuda_try(cudaEventCreateWithFlags(&step->start,
-                                                      cudaEventBlockingSync),
-                             err) != HYMT_OK
-            || hymt_cuda_try(cudaEventCreateWithFlags(&step->done,
-                                                      cudaEventBlockingSync),
-                             err) != HYMT_OK)
-        {
-            return HYMT_ERROR;
+        rc = hymt_cuda_try(cudaHostAlloc((void **) &step->meta, b->meta_size,
+                                         cudaHostAllocDefault), err);
+
+        if (rc == HYMT_OK) {
+            rc = hymt_cuda_try(cudaHostAlloc((void **) &step->result,
+                                             (b->params.max_batch + 1) * 4,
+                                             cudaHostAllocDefault), err);
+        }
+
+        if (rc == HYMT_OK) {
+            rc = hymt_cuda_try(cudaEventCreateWithFlags(&step->start,
+                                                        cudaEventBlockingSync),
+                               err);
+        }
+
+        if (rc == HYMT_OK) {
+            rc = hymt_cuda_try(cudaEventCreateWithFlags(&step->done,
+                                                        cudaEventBlockingSync),
+                               err);
+        }
+
+        if (rc != HYMT_OK) {
+            return rc;
         }
     }
 
     for (i = 0; i < b->n_staging; i++) {
-        if (hymt_cuda_try(cudaEventCreateWithFlags(&b->staged[i],
-                                                   cudaEventDisableTiming
-                                                   | cudaEventBlockingSync),
-                          err) != HYMT_OK)
-        {
-            return HYMT_ERROR;
+        rc = hymt_cuda_try(cudaEventCreateWithFlags(&b->staged[i],
+                                                    cudaEventDisableTiming
+                                                    | cudaEventBlockingSync),
+                           err);
+
+        if (rc != HYMT_OK) {
+            return rc;
         }
     }
 

@@ -133,6 +133,7 @@ hymt_cuda_load_start(hymt_backend_t *b, const hymt_model_t *model,
     int                  rc;
     uint32_t             i;
     size_t               vocab, pad;
+    hymt_status_t        status;
     hymt_cuda_loader_t  *l;
 
     *loader = NULL;
@@ -140,12 +141,16 @@ hymt_cuda_load_start(hymt_backend_t *b, const hymt_model_t *model,
     pad = ((size_t) b->ld_logits * b->config.hidden - vocab)
           * sizeof(hymt_bf16_t);
 
-    if (hymt_cuda_try(cudaMemsetAsync(b->embed + vocab, 0, pad, b->dev.stream),
-                      err) != HYMT_OK
-        || hymt_cuda_try(cudaMemsetAsync(b->lm_head + vocab, 0, pad,
-                                         b->dev.stream), err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    status = hymt_cuda_try(cudaMemsetAsync(b->embed + vocab, 0, pad,
+                                           b->dev.stream), err);
+
+    if (status == HYMT_OK) {
+        status = hymt_cuda_try(cudaMemsetAsync(b->lm_head + vocab, 0, pad,
+                                               b->dev.stream), err);
+    }
+
+    if (status != HYMT_OK) {
+        return status;
     }
 
     l = calloc(1, sizeof(hymt_cuda_loader_t));
@@ -211,8 +216,11 @@ hymt_cuda_load_end(hymt_cuda_loader_t *l, bool cancel, hymt_error_t *err)
 
         /* an error cancels the others: it is the news, they are not */
 
-        if (r->rc == HYMT_ERROR && rc != HYMT_ERROR) {
-            rc = hymt_fail(err, "%s", r->err.text);
+        if ((r->rc == HYMT_ERROR || r->rc == HYMT_AGAIN)
+            && (rc == HYMT_OK || rc == HYMT_ABORTED))
+        {
+            (void) hymt_fail(err, "%s", r->err.text);
+            rc = r->rc;
 
         } else if (r->rc != HYMT_OK && rc == HYMT_OK) {
             rc = r->rc;
@@ -382,28 +390,33 @@ hymt_cuda_reader_open(hymt_cuda_reader_t *r)
 {
     int             i;
     hymt_error_t   *err;
+    hymt_status_t   rc;
 
     err = &r->err;
 
-    if (hymt_cuda_try(cudaSetDevice(r->loader->device), err) != HYMT_OK
-        || hymt_cuda_try(cudaStreamCreateWithFlags(&r->stream,
-                                                   cudaStreamNonBlocking),
-                         err) != HYMT_OK
-        || hymt_cuda_try(cudaHostAlloc((void **) &r->pinned,
-                                       r->loader->largest * 4,
-                                       cudaHostAllocDefault), err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_try(cudaSetDevice(r->loader->device), err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_try(cudaStreamCreateWithFlags(&r->stream,
+                                                     cudaStreamNonBlocking),
+                           err);
     }
 
-    for (i = 0; i < 2; i++) {
-        if (hymt_cuda_try(cudaEventCreateWithFlags(&r->copied[i],
-                                                   cudaEventDisableTiming
-                                                   | cudaEventBlockingSync),
-                          err) != HYMT_OK)
-        {
-            return HYMT_ERROR;
-        }
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_try(cudaHostAlloc((void **) &r->pinned,
+                                         r->loader->largest * 4,
+                                         cudaHostAllocDefault), err);
+    }
+
+    for (i = 0; rc == HYMT_OK && i < 2; i++) {
+        rc = hymt_cuda_try(cudaEventCreateWithFlags(&r->copied[i],
+                                                    cudaEventDisableTiming
+                                                    | cudaEventBlockingSync),
+                           err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
     }
 
     if (r->loader->convert) {

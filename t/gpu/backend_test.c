@@ -5,6 +5,8 @@
  * same logits, steps that overlap, refusals and injected errors.
  *
  * backend_test lost: the loss of the device alone, in a process of its own.
+ * backend_test full: a device that is full when it is opened, the same; hog is
+ * what fills it.
  * backend_test small: two layers, few steps and no cublasLt, for
  * compute-sanitizer.
  */
@@ -12,8 +14,10 @@
 #include "backend_fixture.h"
 #include "sampler.h"
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 
 #define DEMO    "models/demo"
@@ -561,6 +565,11 @@ test_refusals(const hymt_model_t *model)
     is_int(cuda->create(&p, model, &b, &err), HYMT_AGAIN, "no memory is left");
     has_str(err.text, "not enough memory on device 0", "says so");
 
+    setenv("HYMT_CUDA_FAULT", "taken", 1);
+    is_int(cuda->create(&p, model, &b, &err), HYMT_AGAIN,
+           "what fitted is gone when it is taken");
+    has_str(err.text, "no device memory for", "says so");
+
     stop = 1;
     p.stop = &stop;
     unsetenv("HYMT_CUDA_FAULT");
@@ -696,6 +705,118 @@ test_lost(const char *program)
 }
 
 
+/* Takes all of device 0, down to the last MB, until its input ends. */
+static int
+hog(void)
+{
+    int      context;
+    char     c;
+    void    *driver, *ctx;
+    size_t   size, left, total;
+
+    int (*init)(unsigned);
+    int (*retain)(void **, int);
+    int (*set)(void *);
+    int (*info)(size_t *, size_t *);
+    int (*take)(unsigned long long *, size_t);
+
+    unsigned long long  p;
+
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+
+    if (driver == NULL) {
+        return 3;
+    }
+
+    *(void **) &init = dlsym(driver, "cuInit");
+    *(void **) &retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    *(void **) &set = dlsym(driver, "cuCtxSetCurrent");
+    *(void **) &info = dlsym(driver, "cuMemGetInfo_v2");
+    *(void **) &take = dlsym(driver, "cuMemAlloc_v2");
+
+    context = init(0);
+    context = context == 0 ? retain(&ctx, 0) : context;
+    context = context == 0 ? set(ctx) : context;
+    context = context == 0 ? info(&left, &total) : context;
+
+    if (context != 0) {
+        return 4;
+    }
+
+    for (size = left; size >= 1 << 20; /* void */) {
+        if (take(&p, size) != 0) {
+            size /= 2;
+        }
+    }
+
+    (void) info(&left, &total);
+    printf("%zu MB of %zu MB are left\n", left >> 20, total >> 20);
+    fflush(stdout);
+
+    return read(0, &c, 1) == 0 ? 0 : 5;
+}
+
+
+/*
+ * A device without room for a context, then with it: the one process that was
+ * told to come again can open it.
+ */
+static int
+full(const char *program)
+{
+    int            fds[2];
+    char           command[1024], line[256];
+    FILE          *f;
+    uint64_t       bytes;
+    hymt_status_t  rc, later;
+
+    if (pipe(fds) == -1) {
+        return 3;
+    }
+
+    snprintf(command, sizeof(command), "exec %s hog <&%d %d>&-", program,
+             fds[0], fds[1]);
+
+    f = popen(command, "r");
+
+    if (f == NULL || fgets(line, sizeof(line), f) == NULL) {
+        return 4;
+    }
+
+    printf("# full: %s", line);
+
+    rc = cuda->device_memory(0, &bytes, &err);
+    printf("# %s\n", rc != HYMT_OK ? err.text : "no error");
+
+    close(fds[0]);
+    close(fds[1]);
+
+    if (pclose(f) != 0) {
+        return 5;
+    }
+
+    later = cuda->device_memory(0, &bytes, &err);
+    printf("# %s\n", later != HYMT_OK ? err.text : "no error");
+
+    return rc == HYMT_AGAIN
+           && strstr(err.text, "not enough memory on device 0") != NULL
+           && later == HYMT_OK ? 0 : 6;
+}
+
+
+static void
+test_full(const char *program)
+{
+    int   status;
+    char  command[1024];
+
+    snprintf(command, sizeof(command), "%s full", program);
+    status = system(command);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+       "a device that is full can be opened later");
+}
+
+
 int
 main(int argc, char **argv)
 {
@@ -707,10 +828,18 @@ main(int argc, char **argv)
         random_state = strtoull(argv[2], NULL, 10);
     }
 
+    if (argc > 1 && strcmp(argv[1], "hog") == 0) {
+        return hog();
+    }
+
     cuda = cuda_ops(argv[0]);
 
     if (argc > 1 && strcmp(argv[1], "lost") == 0) {
         return lost();
+    }
+
+    if (argc > 1 && strcmp(argv[1], "full") == 0) {
+        return full(argv[0]);
     }
 
     printf("# seed %" PRIu64 "\n", random_state);
@@ -733,6 +862,7 @@ main(int argc, char **argv)
     test_overlap(demo);
     test_refusals(demo);
     test_lost(argv[0]);
+    test_full(argv[0]);
 
     hymt_model_close(demo);
 

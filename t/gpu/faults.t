@@ -154,6 +154,8 @@ for my $fault (qw(launch collect lost)) {
 my %full = (
     'no memory'      => [conf('alloc', ''),
                          qr/not enough memory on device 0/],
+    'memory is taken' => [conf('taken', ''),
+                          qr/no device memory for \d+ MB of KV cache/],
     'no room for KV' => [conf('', 'kv_tokens 100000000;'),
                          qr/lower kv_tokens/],
 );
