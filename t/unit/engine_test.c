@@ -538,6 +538,51 @@ test_pace(void)
 }
 
 
+/*
+ * A backend of depth 2 is never without a step while there is work: each goes
+ * out before the tokens of the one in front are waited for, and takes its token
+ * from there.
+ */
+static void
+test_overlap(uint32_t depth)
+{
+    static seq_t  seq;
+
+    uint64_t               steps, first, overlapped, fed;
+    hymt_error_t           err;
+    hymt_engine_t         *engine;
+    hymt_engine_params_t   p;
+
+    p = params(depth);
+    engine = start(&p);
+    fake.ns_step = 1 * MS;
+    first = fake.launched;
+
+    fill_endless(&seq, 8, 40);
+    hymt_engine_submit(engine, &seq.s, &err);
+    is_int(wait_finished(engine, 1), 1, "depth %u: a sequence ends", depth);
+    ok(is_right(&seq), "its tokens are right");
+
+    hymt_engine_stop(engine);
+
+    steps = fake.launched - first;
+    overlapped = fake.overlapped;
+    fed = fake.fed;
+
+    if (depth == 1) {
+        is_int(steps, 40, "a step a token");
+        is_int(overlapped, 0, "each by itself");
+        is_int(fed, 0, "with a token from the host");
+
+    } else {
+        ok(steps == 40 || steps == 41, "a step a token, maybe one too many:"
+           " %d", (int) steps);
+        is_int(overlapped, steps - 1, "each but the first behind another");
+        is_int(fed, steps - 1, "whose token the host has not seen");
+    }
+}
+
+
 int
 main(void)
 {
@@ -555,6 +600,8 @@ main(void)
     test_cancels();
     test_cancel_waiting();
     test_idle();
+    test_overlap(1);
+    test_overlap(2);
     test_signals();
     test_pace();
 

@@ -52,6 +52,8 @@ typedef struct {
 
     /* counted here */
     uint64_t  launched;
+    uint64_t  overlapped;       /* launched behind one not yet collected */
+    uint64_t  fed;              /* rows whose token the backend has itself */
     uint64_t  aborted;
     uint32_t  max_rows;         /* most rows of a step so far */
     uint32_t  backends;         /* alive */
@@ -688,6 +690,7 @@ fake_run(hymt_backend_t *b, fake_step_t *step)
 static inline hymt_status_t
 fake_launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
 {
+    uint32_t      i;
     fake_step_t  *step;
 
     fake.launched++;
@@ -703,7 +706,12 @@ fake_launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
     }
 
     step = &b->steps[(b->oldest + b->n_open) % b->depth];
+    fake.overlapped += b->n_open > 0;
     b->n_open++;
+
+    for (i = 0; i < batch->n_seqs; i++) {
+        fake.fed += batch->seqs[i].tokens == NULL;
+    }
 
     fake_copy(b, step, batch);
 
