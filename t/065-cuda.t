@@ -79,6 +79,81 @@ SKIP: {
 }
 
 
+# How it is built
+
+# What make would do, and make's words about "all".
+sub make {
+    my ($settings, $target) = @_;
+
+    return scalar `env $settings make -pn BUILD=$dir/build $target 2>&1`;
+}
+
+sub archs {
+    my ($flags) = @_;
+
+    return [sort $flags =~ /-gencode arch=\w+,code=(\w+)/g];
+}
+
+# The devices that a library has code for: what lies in its section of CUDA are
+# fat binaries, each a head, and parts with their kind, size and device.
+sub code {
+    my ($library) = @_;
+    my $all = Hymt::Process::slurp($library);
+    my %seen;
+
+    while ($all =~ /\x50\xed\x55\xba\x01\x00/g) {
+        my ($head, $size) = unpack('x6 v Q<', substr($all, $-[0], 16));
+        my $at = $-[0] + $head;
+        my $end = $at + $size;
+
+        while ($at + 32 <= $end && $end <= length $all) {
+            my ($kind, $own, $rest, $arch) = unpack('v x2 V Q< x12 V',
+                                                    substr($all, $at, 32));
+
+            $seen{($kind == 1 ? 'compute_' : 'sm_') . $arch} = 1;
+            $at += $own + $rest;
+        }
+    }
+
+    return [sort keys %seen];
+}
+
+unlike(make('CUDA=0', 'all'), qr/^all:.*\bcuda\b/m, 'CUDA=0: it is left out');
+
+for my $case (['/nope', qr{^build\.sh: CUDA=/nope: no nvcc there; install}],
+              ['yes', qr{^build\.sh: CUDA=yes: 0, 1, or the path of}])
+{
+    my $said = `CUDA=$case->[0] ./build.sh 2>&1`;
+
+    is($? >> 8, 1, "CUDA=$case->[0]: status");
+    like($said, $case->[1], "CUDA=$case->[0]: is named");
+}
+
+SKIP: {
+    my $make = make('CUDA=1 CUDA_ARCHS="80 86 89 90a"', 'cuda');
+
+    skip 'there is no nvcc', 3 if $make =~ /there is no nvcc/;
+
+    like($make, qr/^all:.*\bcuda\b/m, 'CUDA=1: it is a part of all');
+    is_deeply(archs($make =~ /^(\S*nvcc .*-c .*)/m),
+              [qw(compute_80 sm_80 sm_86 sm_89 sm_90a)],
+              'for all devices, with PTX for later ones');
+    is_deeply(archs(make('-u CUDA -u CUDA_ARCHS', 'cuda')
+                    =~ /^(\S*nvcc .*-c .*)/m),
+              archs($make =~ /^(\S*nvcc .*-c .*)/m),
+              'as where nothing is said');
+}
+
+SKIP: {
+    skip 'built without nvcc', 1 if !-e $cuda;
+
+    is_deeply(code($cuda), archs(Hymt::Process::slurp(dirname($cuda)
+                                                      . '/cuda/flags')
+                                 =~ s/(sm_\d+)a\b/$1/gr),
+              'the library has code for what it was built for');
+}
+
+
 # Libraries that are none
 
 my %none = (
