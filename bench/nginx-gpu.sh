@@ -28,12 +28,12 @@ Starts NGINX with the module, a dedicated engine worker and the model directory
 MODEL (else a 1.8B with random weights is made), as user nobody where root runs
 this, and prints one table: 60 tokens in and 40 out (jittered by half, but for
 one row) with 1, 8, 50 and 256 clients, Poisson arrivals of 200 and 400 a
-second, events at 1, 50 and 256 clients, and 200 in and 200 out with 256; the
-99th percentile of a static location before and meanwhile.  CPU time is counted
-while nobody asks for that, of the event loops of all workers together.  Beside
-it in brackets is their floor: the same POSTs at the same rate, answered by
-"return 200", for a second after each row.  Outputs have exact lengths
-(ignore_eos).
+second, all of these with events, whose first token is timed, and 200 in and 200
+out with 256; the 99th percentile of a static location before and meanwhile.
+CPU time is counted while nobody asks for that, of the event loops of all
+workers together.  Beside it in brackets is their floor: the same POSTs at the
+same rate, answered by "return 200", for a second after each row.  Outputs have
+exact lengths (ignore_eos).
 
 With eight cores or more the threads of the engine's worker, the other workers
 and the client keep to cores of their own.
@@ -265,8 +265,11 @@ table() {
     load 'Poisson 200/s' --rate 200
     load 'Poisson 400/s' --rate 400 --static /static
     load '1 client, events' --clients 1 --stream
+    load '8 clients, events' --clients 8 --stream
     load '50 clients, events' --clients 50 --stream
     load '256 clients, events' --clients 256 --warm 2 --stream
+    load 'Poisson 200/s, events' --rate 200 --stream
+    load 'Poisson 400/s, events' --rate 400 --stream
     load '200/200, 256 clients' --clients 256 --in 200 --out 200 --warm 3 \
         --seconds $((EACH * 2))
 }
