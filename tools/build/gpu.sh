@@ -28,11 +28,35 @@ gpu_faults() {
 }
 
 
+# gpu_program LOG NAME [ARGUMENT ...]: a line of gpu_test's table.
+gpu_program() {
+    local said=build/gpu/$1.log name=$2 n
+    shift 2
+
+    if ! timeout "$GPU_LIMIT" "build/gpu/$name" "$@" > "$said" 2>&1; then
+        report+=("FAILED        $name${*:+ $*}: see $said")
+        grep -A3 -E '^(not ok|Bail out)' "$said" | head -20 || true
+        rc=1
+
+    elif grep -q '^1\.\.0 # SKIP' "$said"; then
+        n=$(sed -n 's/^1\.\.0 # SKIP //p' "$said")
+        report+=("not run       $name: $n")
+
+    elif ! grep -q '^ok' "$said"; then
+        report+=("FAILED        $name${*:+ $*}: has tested nothing: see $said")
+        rc=1
+    else
+        n=$(grep -c '^ok' "$said")
+        report+=("passed  $(printf %4d "$n")  $name${*:+ $*}")
+    fi
+}
+
+
 # What is there is run where nothing can be built: the products may have come
 # from another machine.  The benches need a model in the shape they are to
 # measure: HYMT_GPU_MODEL, made by bench/random-model.
 gpu_test() {
-    local i n name said args rc=0 report=()
+    local i n=0 name said rc=0 report=()
 
     if [ -n "$(nvcc_path)" ]; then
         build cuda gpu
@@ -45,33 +69,24 @@ gpu_test() {
 
     for i in build/gpu/*_test; do
         name=${i##*/}
-        said=$i.log
-        args=()
 
-        if [ "$name" = logits_test ]; then
-            if [ -z "${HYMT_GPU_LOGITS:-}" ]; then
-                report+=("not run       $name: HYMT_GPU_LOGITS is not set")
-                continue
-            fi
-
-            args=(models/demo "$HYMT_GPU_LOGITS")
-
-        elif [ "$name" = greedy_test ] && [ -n "${HYMT_GPU_GREEDY:-}" ]; then
-            args=("$HYMT_GPU_GREEDY")
+        if [ "$name" != logits_test ]; then
+            # shellcheck disable=SC2086
+            gpu_program "$name" "$name" \
+                $([ "$name" != greedy_test ] || echo "${HYMT_GPU_GREEDY:-}")
+            continue
         fi
 
-        if ! timeout "$GPU_LIMIT" "$i" "${args[@]}" > "$said" 2>&1; then
-            report+=("FAILED        $name: see $said")
-            grep -A3 -E '^(not ok|Bail out)' "$said" | head -20 || true
-            rc=1
-
-        elif grep -q '^1\.\.0 # SKIP' "$said"; then
-            n=$(sed -n 's/^1\.\.0 # SKIP //p' "$said")
-            report+=("not run       $name: $n")
-        else
-            n=$(grep -c '^ok' "$said" || true)
-            report+=("passed  $(printf %4d "$n")  $name")
+        if [ -z "${HYMT_GPU_LOGITS:-}" ]; then
+            report+=("not run       $name: HYMT_GPU_LOGITS is not set")
         fi
+
+        # MODEL=FILE, as tools/hf-logits.py was told
+
+        for said in ${HYMT_GPU_LOGITS:-}; do
+            [[ $said == *=* ]] || said=models/demo=$said
+            gpu_program "$name.$((++n))" "$name" "${said%%=*}" "${said#*=}"
+        done
     done
 
     said=build/gpu/faults.log
