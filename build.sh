@@ -73,8 +73,8 @@ environment
   prefix         install: /usr/local unless set
   HYMT_GPU_GREEDY      gpu-test: transformers' greedy tokens in bf16, a file of
                  tools/hf-greedy.py
-  HYMT_GPU_LOGITS      gpu-test: what transformers computes: "MODEL=FILE ...", as
-                 tools/hf-logits.py was told; FILE alone: models/demo's
+  HYMT_GPU_LOGITS      gpu-test: what transformers computes: "MODEL=FILE ..."
+                 as tools/hf-logits.py was told; FILE alone: models/demo's
   HYMT_GPU_SOAK  gpu-faults: seconds of bench/soak: 60 unless set
   HYMT_GPU_MODEL gpu-test: the model that is measured; see bench/random-model
   HYMT_LONG      test, unit: 1 runs the long forms too
