@@ -11,6 +11,7 @@ use lib 't/lib';
 
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
+use Hymt::Program qw(hymt);
 use Hymt::Server;
 use Test::More;
 
@@ -119,7 +120,11 @@ cudaGetErrorName(cudaError_t rc)
 cudaError_t
 cudaMalloc(void **p, size_t n)
 {
-    *p = malloc(n > 0);
+    if (n > (size_t) 8 << 30) {
+        return cudaErrorMemoryAllocation;
+    }
+
+    *p = malloc(1);
 
     return cudaSuccess;
 }
@@ -365,4 +370,30 @@ for my $name (sort keys %slower) {
 }
 
 $s->finish();
+
+
+# Errors that are asked for, six steps of self-test before them
+
+$s->write_file('case', "no-lt\n");
+
+my %faults = (
+    'launch:9'  => qr/the launch of step 9 failed: an error was asked for/,
+    'collect:9' => qr/step 9 failed: an error was asked for/,
+    'alloc'     => qr/not enough memory on device 0/,
+    'taken'     => qr/no device memory for \d+ MB of KV cache/,
+    'often'     => qr/HYMT_CUDA_FAULT: "often" is none of alloc, taken, launch/,
+);
+
+for my $fault (sort keys %faults) {
+    local $ENV{HYMT_CUDA_LIBRARY} = "$dir/device.so";
+    local $ENV{HYMT_CUDA_FAULT} = $fault;
+
+    my ($status, $out, $err) = hymt("Hello.\n", 'translate',
+                                    $ENV{HYMT_MODEL} || 'models/demo',
+                                    '--to', 'de', '--backend', 'cuda');
+
+    is($status, 1, "$fault: status");
+    like($err, $faults{$fault}, "$fault: is said");
+}
+
 done_testing();
