@@ -8,7 +8,9 @@
 
 #define SLOTS    256
 #define ROWS     1024
+#ifndef CONTEXT
 #define CONTEXT  2048
+#endif
 #define BLOCKS   4096
 
 #include "fixture.h"
