@@ -51,7 +51,7 @@ test_() {
 
 
 test_now() {
-    local more=()
+    local more=(build/bench/http-load)
 
     # all targets take minutes; where they have been made they are kept
 
@@ -62,7 +62,7 @@ test_now() {
     # the long form looks whether all that is for a GPU still compiles
 
     if [ -n "${HYMT_LONG:-}" ]; then
-        more=(bench)
+        more+=(bench)
         [ -z "$(nvcc_path)" ] || more+=(gpu)
     fi
 
