@@ -140,8 +140,8 @@ $(BUILD_ID_OBJS:%=$(BUILD)/cov/%.o): $(BUILD)/build-id
 # driver when it is first called: without one that call fails, nothing else.
 
 CUDA_DIR    := $(BUILD)/cuda
-CUDA_ENGINE := engine/base.c engine/batch_check.c engine/file.c \
-               engine/tensor.c engine/thread.c
+CUDA_ENGINE := engine/base.c engine/batch_check.c engine/claim.c engine/file.c \
+               engine/process.c engine/tensor.c engine/thread.c
 CUDA_C      := $(sort $(wildcard kernels/cuda/*.c)) $(CUDA_ENGINE)
 CUDA_CU     := $(sort $(wildcard kernels/cuda/*.cu))
 CUDA_OBJS   := $(CUDA_C:%.c=$(CUDA_DIR)/%.o) $(CUDA_CU:%.cu=$(CUDA_DIR)/%.cu.o)

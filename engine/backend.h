@@ -27,11 +27,12 @@
 #ifndef HYMT_BACKEND_H
 #define HYMT_BACKEND_H
 
+#include "claim.h"
 #include "model.h"
 #include "sampling.h"
 
 
-#define HYMT_BACKEND_ABI  2
+#define HYMT_BACKEND_ABI  3
 
 #define HYMT_KV_BLOCK     16           /* tokens a block of KV holds */
 
@@ -48,6 +49,8 @@ typedef struct {
     uint32_t            n_blocks;    /* KV blocks in the pool */
     const volatile int *stop;        /* raised: give up within a layer, on a
                                         device within a step */
+    hymt_claim_t       *claim;       /* of memory, for create() to ask by; its
+                                        caller drops it.  NULL: no others */
 } hymt_backend_params_t;
 
 

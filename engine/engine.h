@@ -15,6 +15,7 @@
 #ifndef HYMT_ENGINE_H
 #define HYMT_ENGINE_H
 
+#include "claim.h"
 #include "histogram.h"
 #include "scheduler.h"
 
@@ -53,6 +54,13 @@ typedef struct {
      * is.
      */
     const _Atomic uint32_t  *patience;
+
+    /*
+     * Engines that take memory in turns, and this one's rank among them, see
+     * claim.h.  NULL: it is alone.
+     */
+    hymt_claims_t           *claims;
+    uint64_t                 rank;
 
     /*
      * Rung (eventfd written) when poll() has news or the state has changed,

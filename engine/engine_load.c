@@ -60,6 +60,9 @@ hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
         return HYMT_ERROR;
     }
 
+    hymt_claim_init(&engine->claim, engine->params.claims,
+                    engine->params.rank);
+
     while ((rc = hymt_engine_choose(engine, model, err)) == HYMT_AGAIN) {
         hymt_engine_wait(engine, err);
 
@@ -69,6 +72,7 @@ hymt_engine_load(hymt_engine_t *engine, hymt_error_t *err)
         }
     }
 
+    hymt_claim_drop(&engine->claim);
     hymt_model_close(model);
 
     if (rc == HYMT_OK) {
@@ -133,6 +137,8 @@ hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
     patient = engine->params.patience != NULL
               && atomic_load(engine->params.patience) != 0;
 
+    engine->claim.busy = false;
+
     rc = hymt_engine_prepare(engine, model, err);
 
     if (rc != HYMT_OK && engine->backend != NULL) {
@@ -140,7 +146,14 @@ hymt_engine_try(hymt_engine_t *engine, const hymt_backend_ops_t *ops,
         engine->backend = NULL;
     }
 
-    return (rc == HYMT_AGAIN && !patient) ? HYMT_ERROR : rc;
+    if (rc == HYMT_AGAIN && (patient || engine->claim.busy)) {
+        hymt_claim_wait(&engine->claim);
+        return HYMT_AGAIN;
+    }
+
+    hymt_claim_drop(&engine->claim);
+
+    return rc == HYMT_AGAIN ? HYMT_ERROR : rc;
 }
 
 
@@ -206,6 +219,7 @@ hymt_engine_prepare(hymt_engine_t *engine, const hymt_model_t *model,
     params.context = sizing.context;
     params.n_blocks = sizing.n_blocks;
     params.stop = &engine->stop;
+    params.claim = &engine->claim;
 
     rc = engine->ops->create(&params, model, &engine->backend, err);
     if (rc != HYMT_OK) {

@@ -76,6 +76,7 @@ struct hymt_engine_s {
     /* engine thread */
     const hymt_backend_ops_t   *ops;        /* NULL before it is found */
     char                        note[HYMT_ENGINE_NOTE];  /* why this one */
+    hymt_claim_t                claim;      /* while it loads */
     hymt_backend_t             *backend;
     hymt_sched_t               *sched;
     uint32_t                   *tokens;     /* [max_batch] */

@@ -150,6 +150,7 @@ struct ngx_http_hymt_main_conf_s {
     ngx_cycle_t                *cycle;
     ngx_http_hymt_counters_t   *counters;
     ngx_http_hymt_roster_t     *roster;
+    uint64_t                    generation;
     ngx_uint_t                  lanes;
     int                        *lane_fds;  /* [lanes] */
     ngx_thread_pool_t          *pool;

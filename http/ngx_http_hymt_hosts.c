@@ -67,6 +67,8 @@ ngx_http_hymt_start_host(ngx_http_hymt_runtime_t *rt,
     params.engine.coalesce = model->coalesce;
     params.engine.ignore_eos = model->ignore_eos;
     params.engine.patience = &rt->patience;
+    params.engine.claims = &hmcf->counters->claims;
+    params.engine.rank = hmcf->generation;
 
     params.family = model->params.family;
     params.override = model->prompt.len ? (char *) model->prompt.data : NULL;

@@ -6,7 +6,7 @@
 
 /*
  * What is counted, in shared memory.  All of it only grows, but for `buffers`,
- * which each worker keeps right for itself, and `engines`.
+ * which each worker keeps right for itself, `engines` and `claims`.
  *
  * The zone goes on over a reload, of the same binary: with another one its tag
  * differs, NGINX makes a new zone, and all begins at zero.
@@ -20,6 +20,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "claim.h"
 #include "histogram.h"
 #include "host.h"
 
@@ -68,6 +69,14 @@ typedef struct {
     ngx_atomic_t                bucket[HYMT_BUCKETS];  /* not cumulative */
     ngx_atomic_t                sum;
 } ngx_http_hymt_histogram_t;
+
+
+/* A worker that has engines. */
+
+typedef struct {
+    _Atomic uint64_t            process;   /* see process.h; 0: none */
+    _Atomic uint64_t            generation;
+} ngx_http_hymt_engines_t;
 
 
 /* Of one model. */
@@ -131,8 +140,11 @@ typedef struct {
 
     ngx_atomic_t                buffers[HYMT_MAX_LANES];   /* bytes */
 
-    /* workers that have them, of all configurations, see process.h; 0: none */
-    _Atomic uint64_t            engines[NGX_HTTP_HYMT_GENERATIONS];
+    /* configurations so far; engines of all that there are, and the memory that
+       they take in turns, the newest first */
+    _Atomic uint64_t            generation;
+    ngx_http_hymt_engines_t     engines[NGX_HTTP_HYMT_GENERATIONS];
+    hymt_claims_t               claims;
 
     /* texts by languages; the last source: not known */
     ngx_atomic_t                pairs[HYMT_N_LANGS + 1][HYMT_N_LANGS];

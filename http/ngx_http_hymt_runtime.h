@@ -54,7 +54,8 @@ typedef struct {
     unsigned                         abandoned:1;  /* some of them */
 
     /* looks that saw no engine of a former configuration; while there is one,
-       or was just now, those of this one wait for its memory */
+       or was just now, those of this one wait for its memory.  Those of later
+       ones don't leave theirs */
     ngx_uint_t                       alone;
     _Atomic uint32_t                 patience;
 

@@ -123,9 +123,9 @@ ngx_http_hymt_present(ngx_http_hymt_runtime_t *rt, ngx_uint_t lane)
 void
 ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
 {
-    uint64_t           process;
-    ngx_uint_t         i;
-    _Atomic uint64_t  *engines;
+    uint64_t                  process;
+    ngx_uint_t                i;
+    ngx_http_hymt_engines_t  *engines;
 
     rt->alone = NGX_HTTP_HYMT_ALONE;
     ngx_http_hymt_look_back(rt);
@@ -133,12 +133,13 @@ ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
     engines = rt->conf->counters->engines;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
-        process = engines[i];
+        process = engines[i].process;
 
         if (!hymt_process_alive(process)
-            && atomic_compare_exchange_strong(&engines[i], &process,
+            && atomic_compare_exchange_strong(&engines[i].process, &process,
                                               rt->process))
         {
+            engines[i].generation = rt->conf->generation;
             return;
         }
     }
@@ -148,16 +149,17 @@ ngx_http_hymt_sign_in(ngx_http_hymt_runtime_t *rt)
 void
 ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt)
 {
-    uint64_t           process;
-    ngx_uint_t         i;
-    _Atomic uint64_t  *engines;
+    uint64_t                  process;
+    ngx_uint_t                i;
+    ngx_http_hymt_engines_t  *engines;
 
     engines = rt->conf->counters->engines;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
         process = rt->process;
 
-        (void) atomic_compare_exchange_strong(&engines[i], &process, 0);
+        (void) atomic_compare_exchange_strong(&engines[i].process, &process,
+                                              0);
     }
 }
 
@@ -169,15 +171,17 @@ ngx_http_hymt_sign_out(ngx_http_hymt_runtime_t *rt)
 static void
 ngx_http_hymt_look_back(ngx_http_hymt_runtime_t *rt)
 {
-    uint64_t    process;
-    ngx_uint_t  i;
+    ngx_uint_t                i;
+    ngx_http_hymt_engines_t  *engines;
+
+    engines = rt->conf->counters->engines;
 
     rt->alone++;
 
     for (i = 0; i < NGX_HTTP_HYMT_GENERATIONS; i++) {
-        process = rt->conf->counters->engines[i];
-
-        if (process != rt->process && hymt_process_alive(process)) {
+        if (engines[i].generation < rt->conf->generation
+            && hymt_process_alive(engines[i].process))
+        {
             rt->alone = 0;
         }
     }

@@ -126,6 +126,8 @@ ngx_http_hymt_init_zone(ngx_shm_zone_t *zone, void *data)
 
     ngx_http_hymt_load_create(hmcf, words);
 
+    hmcf->generation = atomic_fetch_add(&hmcf->counters->generation, 1) + 1;
+
     for (i = 0; i < hmcf->models.nelts; i++) {
         if (models[i]->used
             && (ngx_http_hymt_cache_model(hmcf, models[i]) != NGX_OK

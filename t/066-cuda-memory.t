@@ -40,6 +40,7 @@ static _Atomic int  live;       /* pieces of memory, streams, events, graphs */
 static int          fail_at;
 static cudaError_t  fail_with;
 static const char  *_Atomic failed;
+static hymt_claim_t *claim;     /* of memory, or NULL */
 
 const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
 
@@ -157,6 +158,7 @@ cudaError_t DEVICE_PROPERTIES(struct cudaDeviceProp *p, int d)
     (void) d;
     memset(p, 0, sizeof(*p));
     strcpy(p->name, "stand-in");
+    memcpy(&p->uuid, "0123456789abcdef", 16);
     p->major = 9;
     p->multiProcessorCount = 132;
     p->totalGlobalMem = (size_t) 8 << 30;
@@ -212,6 +214,7 @@ create(int at, cudaError_t with, hymt_error_t *err)
     p.max_rows = 32;
     p.context = 256;
     p.n_blocks = 64;
+    p.claim = claim;
 
     calls = 0;
     failed = "none";
@@ -230,6 +233,52 @@ create(int at, cudaError_t with, hymt_error_t *err)
     hymt_model_close(model);
 
     return rc;
+}
+
+static hymt_status_t
+all_free(void *data, uint64_t *bytes, hymt_error_t *err)
+{
+    (void) data;
+    (void) err;
+    *bytes = UINT64_MAX;
+
+    return HYMT_OK;
+}
+
+/* Beside another engine that loads, there or elsewhere. */
+static void
+turns(void)
+{
+    uint64_t       place, free_bytes, held;
+    hymt_claim_t   mine, other;
+    hymt_error_t   err;
+    hymt_status_t  rc;
+
+    static hymt_claims_t  claims;
+
+    hymt_claim_init(&mine, &claims, 1);
+    hymt_claim_init(&other, &claims, 1);
+    claim = &mine;
+
+    rc = create(0, cudaSuccess, &err);
+    place = claims.entry[mine.own].place;
+    printf("turns %d, %d MB to spare\n", rc,
+           (int) (claims.entry[mine.own].bytes >> 20));
+    hymt_claim_drop(&mine);
+
+    (void) hymt_claim_ask(&other, HYMT_CLAIM_HOST, (uint64_t) 8 << 30, all_free,
+                          NULL, &free_bytes, &held, &err);
+    rc = create(0, cudaSuccess, &err);
+    printf("turns %d, elsewhere\n", rc);
+    hymt_claim_drop(&mine);
+
+    (void) hymt_claim_ask(&other, place, (uint64_t) 8 << 30, all_free, NULL,
+                          &free_bytes, &held, &err);
+    rc = create(0, cudaSuccess, &err);
+    printf("turns %d, %d, busy %d: %s\n", rc, place > HYMT_CLAIM_HOST,
+           mine.busy, err.text);
+    hymt_claim_drop(&mine);
+    claim = NULL;
 }
 
 int
@@ -265,6 +314,8 @@ main(void)
     {
         printf("lost %d %d %s: %s\n", rc, live, failed, err.text);
     }
+
+    turns();
 
     setenv("HYMT_CUDA_FAULT", "taken", 1);
     rc = create(0, cudaSuccess, &err);
@@ -328,10 +379,18 @@ for my $call (qw(cudaMalloc cudaHostAlloc cudaStreamCreateWithFlags cudaFree
     ok(scalar(grep { /^full \S+ \S+ $call:/ } @full), "$call() is one of them");
 }
 
-like($lines[-2 - @lost], qr/^last $OK 0 none/, 'then it is made, and gone');
+like((grep { /^last/ } @lines)[0], qr/^last $OK 0 none/, 'then it is made, and gone');
 
 is(scalar(@lost), scalar(@full), 'other errors of the same calls');
 is_deeply([grep { !/^lost $ERROR 0 / } @lost], [], 'are errors');
+
+my @turns = grep { /^turns/ } @lines;
+
+like($turns[0], qr/^turns $OK, (?:25[6-9]|2[6-9]\d) MB to spare$/,
+     'what has been taken is not held as well');
+is($turns[1], "turns $OK, elsewhere", 'an engine that loads elsewhere');
+like($turns[2], qr/^turns $AGAIN, 1, busy 1: .* MB of them for engines that load/,
+     'or on the same card is in its way');
 
 like($lines[-1], qr/^taken $AGAIN 0: no device memory for \d+ MB of KV cache/,
      'HYMT_CUDA_FAULT=taken: memory that fitted is gone');

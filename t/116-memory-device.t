@@ -122,7 +122,13 @@ sub reload {
     $s->signal('HUP');
     ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
                     $from), 'the new engine waits');
-    ok($s->wait_until(10, sub { host() != $old }), 'its workers serve');
+
+    # and no others: those may accept until they have been told to leave
+
+    ok($s->wait_until(10, sub {
+        host() != $old
+        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 2
+    }), 'its workers serve');
 
     return ($held, substr($one, -5), $from);
 }

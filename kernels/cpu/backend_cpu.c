@@ -24,6 +24,8 @@ static hymt_status_t hymt_cpu_build(hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
 static hymt_status_t hymt_cpu_fits(const hymt_backend_t *b,
     const hymt_model_t *model, hymt_error_t *err);
+static hymt_status_t hymt_cpu_available(void *data, uint64_t *bytes,
+    hymt_error_t *err);
 static void hymt_cpu_layout(hymt_backend_t *b);
 static void hymt_cpu_layout_kv(hymt_backend_t *b);
 static void hymt_cpu_destroy(hymt_backend_t *b);
@@ -160,27 +162,43 @@ static hymt_status_t
 hymt_cpu_fits(const hymt_backend_t *b, const hymt_model_t *model,
     hymt_error_t *err)
 {
-    bool      overflow;
-    uint64_t  weights, sum, available;
+    bool           overflow;
+    char           loads[HYMT_CLAIM_TEXT];
+    uint64_t       weights, sum, available, held;
+    hymt_status_t  rc;
 
     weights = hymt_weights_bytes(model);
-    available = hymt_memory_available();
 
     overflow = b->arena.overflow || b->kv_arena.overflow
                || hymt_add_overflow(weights, b->arena.used, &sum)
                || hymt_add_overflow(sum, b->kv_arena.used, &sum);
 
-    if (overflow || sum > available) {
+    rc = hymt_claim_ask(overflow ? NULL : b->params.claim, HYMT_CLAIM_HOST,
+                        overflow ? UINT64_MAX : sum, hymt_cpu_available, NULL,
+                        &available, &held, err);
+
+    if (overflow || rc == HYMT_AGAIN) {
         (void) hymt_fail(err, "not enough memory: %" PRIu64 " MB for weights, %"
                          PRIu64 " MB for the KV cache of %u blocks and %" PRIu64
                          " MB for activations are needed, %" PRIu64 " MB are"
-                         " available: a smaller max_batch or KV cache needs"
+                         " available%s: a smaller max_batch or KV cache needs"
                          " less", weights / 1000000,
                          b->kv_arena.used / 1000000, b->params.n_blocks,
-                         b->arena.used / 1000000, available / 1000000);
-
-        return overflow ? HYMT_ERROR : HYMT_AGAIN;
+                         b->arena.used / 1000000, available / 1000000,
+                         hymt_claim_text(held, loads));
     }
+
+    return overflow ? HYMT_ERROR : rc;
+}
+
+
+static hymt_status_t
+hymt_cpu_available(void *data, uint64_t *bytes, hymt_error_t *err)
+{
+    (void) data;
+    (void) err;
+
+    *bytes = hymt_memory_available();
 
     return HYMT_OK;
 }

@@ -149,6 +149,7 @@ struct hymt_backend_s {
     hymt_cuda_switches_t    switches;
     hymt_cuda_t             dev;
     char                    name[64];      /* of the device */
+    uint64_t                place;         /* its memory, see claim.h */
 
     /* sizes */
     uint32_t                q_width;       /* n_heads * 128 */

@@ -17,6 +17,7 @@
 static hymt_status_t hymt_cuda_use(int device, struct cudaDeviceProp *prop,
     hymt_error_t *err);
 static hymt_status_t hymt_cuda_found(int device, hymt_error_t *err);
+static uint64_t hymt_cuda_memory_of(const struct cudaDeviceProp *prop);
 
 
 hymt_status_t
@@ -78,6 +79,7 @@ hymt_cuda_open(hymt_backend_t *b, hymt_error_t *err)
     }
 
     snprintf(b->name, sizeof(b->name), "%.60s", prop.name);
+    b->place = hymt_cuda_memory_of(&prop);
 
     dev->device = b->params.device;
     dev->cc = prop.major * 10 + prop.minor;
@@ -195,6 +197,19 @@ hymt_cuda_found(int device, hymt_error_t *err)
     }
 
     return HYMT_OK;
+}
+
+
+/* The same for all processes, whatever they count from. */
+static uint64_t
+hymt_cuda_memory_of(const struct cudaDeviceProp *prop)
+{
+    uint64_t  half[2];
+
+    memcpy(half, &prop->uuid, sizeof(half));
+    half[0] ^= half[1];
+
+    return half[0] > HYMT_CLAIM_HOST ? half[0] : HYMT_CLAIM_HOST + 1;
 }
 
 

@@ -18,7 +18,16 @@
 #define HYMT_CUDA_WORKSPACE  (64 << 20)
 
 
+/* What a device has, and whether an error is asked for. */
+typedef struct {
+    size_t  total;
+    bool    none;
+} hymt_cuda_room_t;
+
+
 static hymt_status_t hymt_cuda_fits(const hymt_backend_t *b,
+    hymt_error_t *err);
+static hymt_status_t hymt_cuda_free_bytes(void *data, uint64_t *bytes,
     hymt_error_t *err);
 static hymt_status_t hymt_cuda_map_all(hymt_backend_t *b, hymt_error_t *err);
 static uint64_t hymt_cuda_passing(const hymt_backend_t *b);
@@ -95,40 +104,55 @@ hymt_cuda_memories(hymt_backend_t *b, const hymt_model_t *model,
 static hymt_status_t
 hymt_cuda_fits(const hymt_backend_t *b, hymt_error_t *err)
 {
-    bool      overflow;
-    size_t    free_bytes, total;
-    uint64_t  sum, spare;
+    bool              overflow;
+    char              loads[HYMT_CLAIM_TEXT];
+    uint64_t          sum, spare, free_bytes, held;
+    hymt_status_t     rc;
+    hymt_cuda_room_t  room;
 
     spare = HYMT_CUDA_SPARE + hymt_cuda_passing(b);
-
-    if (hymt_cuda_try(cudaMemGetInfo(&free_bytes, &total), err) != HYMT_OK) {
-        return HYMT_ERROR;
-    }
-
-    if (b->switches.fail_alloc) {
-        free_bytes = 0;
-    }
+    room.none = b->switches.fail_alloc;
 
     overflow = b->weights.overflow || b->kv_pool.overflow || b->other.overflow
                || hymt_add_overflow(b->weights.used, b->kv_pool.used, &sum)
                || hymt_add_overflow(sum, b->other.used + spare, &sum);
 
-    if (overflow || sum > free_bytes) {
+    rc = hymt_claim_ask(overflow ? NULL : b->params.claim, b->place,
+                        overflow ? UINT64_MAX : sum, hymt_cuda_free_bytes,
+                        &room, &free_bytes, &held, err);
+
+    if (rc == HYMT_AGAIN) {
         (void) hymt_fail(err, "not enough memory on device %d, %s: %" PRIu64
                          " MB for weights, %" PRIu64 " MB for the KV cache of %"
                          PRIu32 " blocks, %" PRIu64 " MB for activations and"
-                         " %" PRIu64 " MB to spare are needed, %zu MB of %zu MB"
-                         " are free: lower kv_tokens or max_batch, or free the"
-                         " device", b->dev.device, b->name,
+                         " %" PRIu64 " MB to spare are needed, %" PRIu64 " MB"
+                         " of %zu MB are free%s: lower kv_tokens or max_batch,"
+                         " or free the device", b->dev.device, b->name,
                          b->weights.used / 1000000, b->kv_pool.used / 1000000,
                          b->params.n_blocks, b->other.used / 1000000,
                          spare / 1000000, free_bytes / 1000000,
-                         total / 1000000);
+                         room.total / 1000000, hymt_claim_text(held, loads));
 
-        return (overflow || sum > total) ? HYMT_ERROR : HYMT_AGAIN;
+        return (overflow || sum > room.total) ? HYMT_ERROR : HYMT_AGAIN;
     }
 
-    return HYMT_OK;
+    return rc;
+}
+
+
+static hymt_status_t
+hymt_cuda_free_bytes(void *data, uint64_t *bytes, hymt_error_t *err)
+{
+    hymt_cuda_room_t *room = data;
+
+    size_t         n = 0;
+    hymt_status_t  rc;
+
+    rc = hymt_cuda_try(cudaMemGetInfo(&n, &room->total), err);
+
+    *bytes = room->none ? 0 : n;
+
+    return rc == HYMT_OK ? HYMT_OK : HYMT_ERROR;
 }
 
 
@@ -150,6 +174,11 @@ hymt_cuda_map_all(hymt_backend_t *b, hymt_error_t *err)
 
     if (rc == HYMT_OK) {
         rc = hymt_cuda_map(&b->other, "activations", err);
+    }
+
+    if (rc == HYMT_OK) {
+        hymt_claim_took(b->params.claim,
+                        HYMT_CUDA_SPARE + hymt_cuda_passing(b));
     }
 
     return rc;

@@ -629,6 +629,71 @@ test_memory(void)
 }
 
 
+static hymt_status_t
+all_free(void *data, uint64_t *bytes, hymt_error_t *e)
+{
+    (void) data;
+    (void) e;
+
+    *bytes = UINT64_MAX;
+
+    return HYMT_OK;
+}
+
+
+/* What another engine that loads was let to is not there for this one. */
+static void
+test_turns(void)
+{
+    char                    dir[FIXTURE_PATH];
+    uint64_t                free_bytes, held, weights, kv, more;
+    hymt_claim_t            claim, other;
+    hymt_model_t           *model;
+    hymt_error_t            err;
+    hymt_backend_t         *b;
+    hymt_backend_params_t   p;
+
+    static hymt_claims_t  claims;
+
+    fixture_shape_t  shape = { .heads = 4, .kv_heads = 2 };
+
+    model = test_model(dir, &shape);
+    hymt_claim_init(&claim, &claims, 1);
+    hymt_claim_init(&other, &claims, 1);
+
+    memset(&p, 0, sizeof(p));
+    p.threads = 1;
+    p.max_batch = 2;
+    p.max_rows = 16;
+    p.context = 32;
+    p.n_blocks = 4;
+    p.claim = &claim;
+
+    is_int(hymt_claim_ask(&other, HYMT_CLAIM_HOST, UINT64_C(1) << 62, all_free,
+                          NULL, &free_bytes, &held, &err),
+           HYMT_OK, "another engine loads, of any size");
+    is_int(hymt_backend_cpu.create(&p, model, &b, &err), HYMT_AGAIN,
+           "so there is no memory");
+    has_str(err.text, "of them for engines that load", "for that reason");
+    ok(claim.busy, "which passes");
+
+    hymt_claim_drop(&other);
+    is_int(hymt_backend_cpu.create(&p, model, &b, &err), HYMT_OK,
+           "when it does there is");
+
+    hymt_backend_cpu.memory(b, &weights, &kv, &more);
+    ok(claim.own < HYMT_CLAIMS
+       && claims.entry[claim.own].bytes >= weights + kv
+       && claims.entry[claim.own].bytes <= weights + kv + more,
+       "this one's is held, too, until its caller lets go");
+
+    hymt_claim_drop(&claim);
+    hymt_backend_cpu.destroy(b);
+    hymt_model_close(model);
+    fixture_remove(dir);
+}
+
+
 int
 main(void)
 {
@@ -661,6 +726,7 @@ main(void)
     test_not_finite(&hymt_backend_cpu);
     test_not_finite(&hymt_backend_ref);
     test_memory();
+    test_turns();
 
     return tap_done();
 }

@@ -46,7 +46,9 @@ begin_short(const hymt_engine_params_t *p)
 
     engine = begin(p);
 
-    while (!hymt_engine_waits(engine)) {
+    while (!hymt_engine_waits(engine)
+           && state(engine) == HYMT_ENGINE_LOADING)
+    {
         fake_sleep(MS);
     }
 
@@ -108,6 +110,95 @@ test_memory(void)
 
     ok(quick, "stop ends the wait");
 
+    is_int(fake.backends, 0, "no backend is left");
+}
+
+
+/* It has loaded, or not, after ten seconds at most. */
+static uint32_t
+ended(hymt_engine_t *engine)
+{
+    uint32_t  i;
+
+    for (i = 0; i < 10000 && state(engine) == HYMT_ENGINE_LOADING; i++) {
+        fake_sleep(MS);
+    }
+
+    return state(engine);
+}
+
+
+/* Two engines that load at once where there is memory for one. */
+static void
+test_turns(void)
+{
+    hymt_engine_t         *first, *second;
+    _Atomic uint32_t       patience;
+    hymt_engine_params_t   p;
+
+    static hymt_claims_t  claims;
+
+    p = params(1);
+    p.claims = &claims;
+    p.rank = 1;
+    fake.wants = 6;
+    fake.room = 10;
+    fake.create_ms = 300;
+
+    first = begin(&p);
+    fake_sleep(50 * MS);
+    second = begin_short(&p);
+
+    is_int(state(first), HYMT_ENGINE_LOADING, "one loads");
+    is_int(state(second), HYMT_ENGINE_LOADING, "the other one waits for that");
+    has_str(hymt_engine_reason(second), "6 of 10 are for others", "as it says");
+    is_int(ended(first), HYMT_ENGINE_READY, "one is ready");
+    is_int(ended(second), HYMT_ENGINE_FAILED, "there is no memory for both");
+    has_str(hymt_engine_reason(second), "0 of 4 are for others", "is why");
+    hymt_engine_stop(second);
+    hymt_engine_stop(first);
+    is_str(fake.fault, "", "nobody took what was not there");
+
+    /* they wait for the memory of an older one */
+
+    atomic_init(&patience, 1);
+    fake.room = 4;
+    fake.create_ms = 20;
+    p.patience = &patience;
+    first = begin_short(&p);
+    p.rank = 2;
+    second = begin_short(&p);
+
+    fake.room = 10;
+    is_int(ended(second), HYMT_ENGINE_READY, "the newer one has it");
+    is_int(state(first), HYMT_ENGINE_LOADING, "the older one waits on");
+
+    atomic_store(&patience, 0);
+    is_int(ended(first), HYMT_ENGINE_FAILED, "until none before it is there");
+    hymt_engine_stop(first);
+
+    /* what it stopped waiting for, failed at, or had is not held any more */
+
+    fake.room = 4;
+    atomic_store(&patience, 1);
+    first = begin_short(&p);
+    hymt_engine_stop(first);
+    hymt_engine_stop(second);
+
+    fake.room = 10;
+    fake.nan_logits = true;
+    p.rank = 1;
+    first = begin(&p);
+    is_int(ended(first), HYMT_ENGINE_FAILED, "one that fails in its test");
+    hymt_engine_stop(first);
+
+    fake.nan_logits = false;
+    fake.room = 6;
+    first = begin(&p);
+    is_int(ended(first), HYMT_ENGINE_READY, "all memory is there again");
+    hymt_engine_stop(first);
+
+    is_str(fake.fault, "", "nobody took what was not there");
     is_int(fake.backends, 0, "no backend is left");
 }
 
@@ -263,6 +354,7 @@ main(void)
 
     test_load_fails();
     test_memory();
+    test_turns();
     test_selftest(1);
     test_selftest(2);
     test_failure(1, true);

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t  create_ms;        /* time loading takes, in slices of 1 ms */
     bool      create_fails;
     uint32_t  short_of_memory;  /* so many create() find too little */
+    uint64_t  wants;            /* memory taken in turns; 0: none */
+    _Atomic int64_t  room;      /* of it, for all */
     uint64_t  launch_fails_at;  /* step number, from 1; 0: never */
     uint64_t  collect_fails_at;
     bool      nan_logits;
@@ -202,12 +204,34 @@ fake_raised(const volatile int *flag)
 
 
 static inline hymt_status_t
+fake_room(void *data, uint64_t *bytes, hymt_error_t *err)
+{
+    (void) data;
+    (void) err;
+
+    *bytes = (uint64_t) fake.room;
+
+    return HYMT_OK;
+}
+
+
+static inline hymt_status_t
 fake_create(uint32_t depth, const hymt_backend_params_t *params,
     const hymt_model_t *model, hymt_backend_t **out, hymt_error_t *err)
 {
     uint32_t         i;
+    uint64_t         room, held;
     fake_step_t     *step;
     hymt_backend_t  *b;
+
+    if (fake.wants > 0
+        && hymt_claim_ask(params->claim, HYMT_CLAIM_HOST, fake.wants,
+                          fake_room, NULL, &room, &held, err) != HYMT_OK)
+    {
+        (void) hymt_fail(err, "fake: not enough memory, %" PRIu64 " of %"
+                         PRIu64 " are for others", held, room);
+        return HYMT_AGAIN;
+    }
 
     for (i = 0; i < fake.create_ms; i++) {
         if (fake_raised(params->stop)) {
@@ -225,6 +249,12 @@ fake_create(uint32_t depth, const hymt_backend_params_t *params,
         fake.short_of_memory--;
         (void) hymt_fail(err, "fake: not enough memory");
         return HYMT_AGAIN;
+    }
+
+    if (atomic_fetch_sub(&fake.room, (int64_t) fake.wants)
+        < (int64_t) fake.wants)
+    {
+        fake_fault("create: memory is taken that is not there");
     }
 
     b = calloc(1, sizeof(hymt_backend_t));
@@ -285,6 +315,8 @@ fake_destroy(hymt_backend_t *b)
     free(b->claims);
     free(b->slots);
     free(b);
+
+    fake.room += (int64_t) fake.wants;
 
     fake.backends--;
 }

@@ -1,0 +1,335 @@
+# New engines that look for memory at the same time take turns: two models where
+# there is room for one, and a second reload while the engine of the first one
+# still waits, where the newest goes first.  The CUDA backend's place is taken by
+# the CPU's code in a shared object of the test's own, with a card that has room
+# for one engine: a lock on a file, which goes with its process.
+
+use strict;
+use warnings;
+
+use lib 't/lib';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use Hymt::Http;
+use Hymt::Server;
+use Test::More;
+
+my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
+my $build = dirname(abs_path($module));
+my $cc = $ENV{CC} || 'cc';
+
+my $CODE = <<'END';
+#include "backend.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* bytes of the card, of an engine */
+#define CARD  10
+#define NEED  6
+
+static struct {
+    hymt_backend_t *_Atomic  b;
+    int                      fd;
+} taken[4];
+
+static hymt_backend_ops_t  ops;
+
+const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
+
+static hymt_status_t
+room(void *data, uint64_t *bytes, hymt_error_t *err)
+{
+    int           fd = open(DIR "/card", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct flock  lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    (void) data;
+
+    if (fd == -1 || fcntl(fd, F_OFD_GETLK, &lock) == -1) {
+        return hymt_fail(err, "the card can't be looked at");
+    }
+
+    close(fd);
+    *bytes = lock.l_type == F_UNLCK ? CARD : CARD - NEED;
+
+    return HYMT_OK;
+}
+
+/* Long after it was let to. */
+static hymt_status_t
+take(const hymt_backend_params_t *p, int *fd, hymt_error_t *err)
+{
+    int              i, turns = access(DIR "/slow", F_OK) == 0 ? 6000 : 60;
+    struct flock     lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct timespec  ts = { .tv_nsec = 10000000 };
+
+    for (i = 0; i < turns; i++) {
+        if (__atomic_load_n(p->stop, __ATOMIC_RELAXED)) {
+            return HYMT_ABORTED;
+        }
+
+        nanosleep(&ts, NULL);
+    }
+
+    *fd = open(DIR "/card", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fcntl(*fd, F_OFD_SETLK, &lock) == -1) {
+        close(*fd);
+        close(open(DIR "/overrun", O_CREAT | O_WRONLY, 0666));
+
+        return hymt_fail(err, "out of memory");
+    }
+
+    return HYMT_OK;
+}
+
+static hymt_status_t
+create(const hymt_backend_params_t *params, const hymt_model_t *model,
+    hymt_backend_t **b, hymt_error_t *err)
+{
+    int                     i, fd;
+    uint64_t                bytes, held;
+    hymt_status_t           rc;
+    hymt_backend_params_t   p = *params;
+
+    rc = hymt_claim_ask(params->claim, 3, NEED, room, NULL, &bytes, &held,
+                        err);
+    p.claim = NULL;
+
+    if (rc == HYMT_AGAIN) {
+        (void) hymt_fail(err, "not enough memory on the card");
+    }
+
+    if (rc == HYMT_OK) {
+        rc = take(params, &fd, err);
+    }
+
+    if (rc != HYMT_OK) {
+        return rc;
+    }
+
+    rc = hymt_backend_cpu.create(&p, model, b, err);
+
+    if (rc != HYMT_OK) {
+        close(fd);
+        return rc;
+    }
+
+    for (i = 0; taken[i].b != NULL; i++) { /* void */ }
+
+    taken[i].fd = fd;
+    taken[i].b = *b;
+
+    return HYMT_OK;
+}
+
+static void
+destroy(hymt_backend_t *b)
+{
+    int  i;
+
+    hymt_backend_cpu.destroy(b);
+
+    for (i = 0; taken[i].b != b; i++) { /* void */ }
+
+    close(taken[i].fd);
+    taken[i].b = NULL;
+}
+
+const hymt_backend_ops_t *
+hymt_backend_cuda_ops(void)
+{
+    ops = hymt_backend_cpu;
+    ops.name = "cuda";
+    ops.create = create;
+    ops.destroy = destroy;
+
+    return &ops;
+}
+END
+
+my $CONF = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
+events { worker_connections 64; }
+http {
+    %%GLOBALS_HTTP%%
+    client_body_timeout 60s;
+    hymt_model demo { path %%MODEL%%; backend cuda; threads 1; max_batch 4;
+                      context 512; }
+    @MODEL@
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location = /translate { hymt_translate demo; }
+        @LOCATION@
+        location = /status { hymt_status; }
+    }
+}
+END
+
+my $TWO = $CONF
+    =~ s/\@MODEL\@/hymt_model other { path %%MODEL%%; backend cuda; threads 1; max_batch 4; context 512; }/r
+    =~ s/\@LOCATION\@/location = \/other { hymt_translate other; }/r;
+
+$CONF =~ s/\@\w+\@//g;
+
+my $s = Hymt::Server->new(timeout => 60, log_level => 'notice', conf => $TWO);
+my $dir = $s->dir();
+
+plan skip_all => 'the module was built by itself' if !-e "$build/libhymt.a";
+plan skip_all => 'the stand-in is not built with sanitizers'
+    if $ENV{HYMT_TEST_ASAN};
+plan skip_all => 'as another user nothing can be put there' if $> != 0;
+
+chmod 0755, $dir;
+
+$s->write_file('device.c', $CODE);
+$s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
+
+mkdir "$dir/place" or die "mkdir $dir/place: $!\n";
+chmod 0777, "$dir/place";
+
+is(system("$cc -std=c11 -D_GNU_SOURCE -shared -fPIC -Iengine"
+          . " -DDIR='\"$dir/place\"' -o $dir/device.so $dir/device.c"
+          . " $build/libhymt.a -Wl,--version-script=$dir/map"
+          . " -Wl,--as-needed -ljansson -lm -lpthread"),
+   0, 'the shared object is built');
+
+my $one = $s->http_json('/translate', { text => 'Open the file.',
+                                        tgt_lang => 'de' });
+
+sub models { return @{$s->get('/status')->{json}{models}} }
+sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
+
+# Reloads; the new workers serve and their engine waits.
+sub reload {
+    my $old = host();
+    my $from = $s->log_size();
+
+    $s->signal('HUP');
+    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
+                    $from), 'the new engine waits');
+    ok($s->wait_until(10, sub {
+        host() != $old
+        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 2
+    }), 'its workers serve');
+}
+
+# A client that has not sent all of its request, which a worker has; the rest.
+sub slow {
+    my $held = $s->open(substr($one, 0, -5));
+
+    ok($s->wait_until(10, sub {
+        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
+    }), 'a client is slow');
+
+    return ($held, substr($one, -5));
+}
+
+# A client that waits for an engine.
+sub waiting {
+    my $sock = $s->open($one);
+
+    ok($s->wait_until(10, sub {
+        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
+    }), 'a client waits');
+
+    return $sock;
+}
+
+# two models
+
+$s->start();
+
+ok($s->wait_until(20, sub {
+    (grep { $_->{state} =~ /^(?:ready|failed)$/ } models()) == 2
+}), 'two models: both come to an end');
+
+my @states = sort map { $_->{state} } models();
+my ($failed) = grep { $_->{state} eq 'failed' } models();
+
+is_deeply(\@states, ['failed', 'ready'], 'one has the memory');
+is($failed->{reason}, 'not enough memory on the card', 'the other one says so');
+ok(!-e "$dir/place/overrun", 'and did not try to take it');
+
+$s->write_conf($CONF);
+$s->signal('HUP');
+ok($s->wait_until(20, sub {
+    my @m = models();
+
+    @m == 1 && $m[0]{state} eq 'ready' && $s->children() == 2
+}), 'one model is ready');
+
+my $want = $s->send($one)->{json}{translation};
+
+# three generations
+
+{
+    my ($held, $rest) = slow();
+
+    reload();
+
+    my $second = waiting();
+
+    reload();
+
+    my $third = waiting();
+    my $from = $s->log_size();
+
+    $s->write($held, $rest);
+    is($s->read_response($held)->{json}{translation}, $want,
+       'the first one answers');
+    is($s->read_response($third)->{json}{translation}, $want,
+       'then the third one');
+
+    my $res = $s->read_response($second);
+
+    is($res->{status}, 503, 'the second one has had no turn');
+    ok(defined Hymt::Http::header($res, 'Retry-After'), 'ask again');
+    like($res->{body}, qr/"unavailable"/, 'its engine has failed');
+
+    is(scalar(() = substr($s->log(), $from) =~ /: ready in /g), 1,
+       'one engine was ready');
+    ok(!-e "$dir/place/overrun", 'and none took what was not there');
+    ok($s->wait_until(20, sub { $s->children() == 2 }), 'the others leave');
+    is($s->send($one)->{json}{translation}, $want, 'it goes on');
+}
+
+# one that loads, and is killed
+
+{
+    my ($held, $rest) = slow();
+
+    reload();
+    $s->write_file('place/slow', '');
+    $s->write($held, $rest);
+    is($s->read_response($held)->{json}{translation}, $want,
+       'the old one answers');
+    ok($s->wait_until(20, sub { $s->children() == 2 }), 'and leaves');
+
+    my $from = $s->log_size();
+    my $loads = host();
+    my $waits = waiting();
+
+    # it has looked again by then
+
+    ok(!$s->wait_log(qr/ready in/, 2, $from), 'the new one loads, slowly');
+    unlink "$dir/place/slow";
+    reload();
+    ok(!$s->wait_log(qr/ready in/, 2, $from), 'the next one waits for it');
+
+    kill 'KILL', $loads;
+    $s->allow_alerts(qr/exited on signal 9/);
+
+    ok($s->wait_ready('/status', 10), 'until that one is killed');
+    is($s->read_response($waits)->{status}, 503, 'whose client gets 503');
+    is($s->send($one)->{json}{translation}, $want, 'it works');
+    ok(!-e "$dir/place/overrun", 'none took what was not there');
+}
+
+$s->finish();
+done_testing();
