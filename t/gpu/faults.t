@@ -77,6 +77,30 @@ sub change {
 }
 
 
+# Reloads where the old workers stay and the new engine waits; a client that
+# waits for that.
+sub another {
+    my ($name, $request) = @_;
+
+    my $from = $s->log_size();
+
+    $s->signal('HUP');
+    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
+                    $from), "three: the $name waits");
+    ok($s->wait_until(10, sub {
+        status()->{models}[0]{state} eq 'loading'
+        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 3
+    }), "three: the workers of the $name serve");
+
+    my $sock = $s->open($request);
+
+    ok($s->wait_until(10, sub { grep { $_ } @{status()->{buffers}{used}} }),
+       "three: a client waits for the $name");
+
+    return $sock;
+}
+
+
 sub steps { return status()->{models}[0]{work}{steps} }
 
 
@@ -221,6 +245,27 @@ if (ok($each && $total, 'two: how much there is') or diag(explain(\%said))) {
     is($s->read_response($waiting)->{json}{translation}, $want[1],
        'two: who waits by the second');
     is(status()->{models}[0]{state}, 'ready', 'two: which is ready');
+
+    # two wait for it, and the newer one has it
+
+    ok($s->wait_until(20, sub { $s->children() == 3 }), 'three: one is there');
+
+    $held = $s->open(substr($all[0], 0, -5));
+    ok($s->wait_until(10, sub { grep { $_ } @{status()->{buffers}{used}} }),
+       'three: a client is slow');
+
+    my $start = $s->log_size();
+    my @waits = map { another($_, $all[1]) } 'second', 'third';
+
+    $s->write($held, substr($all[0], -5));
+    is($s->read_response($held)->{json}{translation}, $want[0],
+       'three: who is slow is answered by the first');
+    is($s->read_response($waits[1])->{json}{translation}, $want[1],
+       'three: who waits last by the third');
+    is($s->read_response($waits[0])->{status}, 503,
+       'three: the second has had no turn');
+    unlike(substr($s->log(), $start), qr/no device memory for/,
+           'three: none took what was not there');
 
     ok(change(conf('', ''), 'ready'), 'two: a small one again');
 }
