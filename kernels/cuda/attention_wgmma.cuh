@@ -55,6 +55,31 @@ hymt_attn_wgmma_scores(float (&d)[8][4], uint64_t q, uint64_t k)
 }
 
 
+/* The same with q in registers, as p below. */
+template<int ADD>
+__device__ __forceinline__ void
+hymt_attn_wgmma_scores(float (&d)[8][4], const uint32_t (&q)[4], uint64_t k)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.b32 p, %37, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12,"
+                 " %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23,"
+                 " %24, %25, %26, %27, %28, %29, %30, %31},"
+                 " {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n\t}"
+                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]),
+                   "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
+                   "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+                   "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
+                   "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
+                   "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+                   "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
+                   "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
+                 : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]), "l"(k),
+                   "n"(ADD));
+}
+
+
 /* The same for p v: p in registers, v with its positions as rows. */
 template<int ADD>
 __device__ __forceinline__ void
@@ -104,21 +129,6 @@ hymt_attn_ready(uint32_t bar)
     if ((threadIdx.x & 31) == 0) {
         hymt_mbar_arrive(bar);
     }
-}
-
-
-/* Turns of two warpgroups: barriers 3 and 4, one side waits, one arrives. */
-__device__ __forceinline__ void
-hymt_attn_turn_wait(uint32_t group)
-{
-    asm volatile("bar.sync %0, 256;" :: "r"(group + 3) : "memory");
-}
-
-
-__device__ __forceinline__ void
-hymt_attn_turn_pass(uint32_t group)
-{
-    asm volatile("bar.arrive %0, 256;" :: "r"(group + 3) : "memory");
 }
 
 
