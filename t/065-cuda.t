@@ -218,11 +218,40 @@ sub conf {
     return $CONF =~ s/\@LIBRARY\@/$library/r =~ s/\@BACKEND\@/$backend/r;
 }
 
-{
-    my $s = Hymt::Server->new(conf => conf("$dir/old.so", 'cuda'));
-    my ($status, $said) = $s->test_conf(conf("$dir/old.so", 'cuda'));
+# The thread that opens this one is written down; it is as old as the other.
 
-    is($status, 0, 'nginx -t opens nothing') or diag($said);
+my $opened = "$dir/opened";
+
+library('trace', <<"END");
+#include <stdio.h>
+#include <sys/prctl.h>
+
+static const struct { unsigned abi; const char *id; } ops = { 1, "x" };
+const void *hymt_backend_cuda_ops(void) { return &ops; }
+
+__attribute__((constructor)) static void
+opened(void)
+{
+    char   name[16];
+    FILE  *f = fopen("$opened", "a");
+
+    if (f != NULL) {
+        prctl(PR_GET_NAME, name);
+        fprintf(f, "%s\\n", name);
+        fclose(f);
+    }
+}
+END
+
+put($opened, '');
+chmod 0666, $opened;
+
+{
+    my $s = Hymt::Server->new(conf => conf("$dir/trace.so", 'cuda'));
+    my ($status, $said) = $s->test_conf(conf("$dir/trace.so", 'cuda'));
+
+    is($status, 0, 'nginx -t: status') or diag($said);
+    is(Hymt::Process::slurp($opened), '', 'nginx -t opens nothing');
 
     $s->start();
 
@@ -239,6 +268,8 @@ sub conf {
     like($s->send($s->http('GET', '/status'))->{body},
          qr/another version: its ABI is 1/, 'the status has the reason');
     like($s->log(), qr/another version: its ABI is 1/, 'so has the log');
+    is(Hymt::Process::slurp($opened), "hymt-engine\n",
+       'one thread has opened it, the engine\'s');
 
     $s->finish();
 }
