@@ -5,6 +5,7 @@
 #include "base.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,6 +22,25 @@ hymt_fail(hymt_error_t *err, const char *fmt, ...)
     }
 
     return HYMT_ERROR;
+}
+
+
+void *
+hymt_zalloc(size_t size)
+{
+    void  *p;
+
+    p = malloc(size);
+
+    /* or compilers make calloc() of it */
+
+    __asm__ volatile ("" : "+r" (p));
+
+    if (p != NULL) {
+        memset(p, 0, size);
+    }
+
+    return p;
 }
 
 

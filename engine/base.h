@@ -67,6 +67,13 @@ hymt_add_overflow(uint64_t a, uint64_t b, uint64_t *r)
 
 
 /*
+ * malloc() and zeros: calloc() of glibc before 2.41 does not take what the
+ * thread has just freed.
+ */
+void *hymt_zalloc(size_t size);
+
+
+/*
  * CLOCK_MONOTONIC in nanoseconds; comparable between the processes of one host.
  */
 uint64_t hymt_now_ns(void);

@@ -34,7 +34,7 @@ hymt_document_create(const char *text, size_t len,
                          INT32_MAX - 64);
     }
 
-    doc = calloc(1, sizeof(hymt_document_t));
+    doc = hymt_zalloc(sizeof(hymt_document_t));
 
     if (doc != NULL) {
         doc->source = malloc(len + 1);

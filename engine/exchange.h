@@ -304,7 +304,7 @@ bool hymt_client_arm(hymt_client_t *client);
 void hymt_client_text(const hymt_client_t *client, uint32_t slot,
     const char **text, uint32_t *len);
 
-/* A checked copy of the result; after DONE only. */
+/* A checked copy of the result, its message only of a failure; after DONE */
 void hymt_client_result(const hymt_client_t *client, uint32_t slot,
     hymt_result_t *result);
 

@@ -561,6 +561,8 @@ void
 hymt_client_result(const hymt_client_t *client, uint32_t slot,
     hymt_result_t *r)
 {
+    const hymt_result_t  *result;
+
     if (slot >= client->ex.params.n_slots
         || client->slots[slot].state != HYMT_SLOT_DONE)
     {
@@ -569,12 +571,23 @@ hymt_client_result(const hymt_client_t *client, uint32_t slot,
         return;
     }
 
-    /* volatile: one copy, which no later read may replace */
+    /*
+     * One copy, which no later read may replace.  Of results that are well the
+     * message is nobody's.
+     */
 
-    *r = *(volatile hymt_result_t *)
-         &hymt_slot(client->lane, &client->layout, slot)->result;
+    result = &hymt_slot(client->lane, &client->layout, slot)->result;
 
-    r->error[HYMT_REASON_MAX - 1] = '\0';
+    memcpy(r, result, offsetof(hymt_result_t, error));
+    atomic_signal_fence(memory_order_seq_cst);
+
+    r->error[0] = '\0';
+
+    if (r->code != HYMT_RESULT_OK) {
+        memcpy(r->error, result->error, HYMT_REASON_MAX);
+        r->error[HYMT_REASON_MAX - 1] = '\0';
+    }
+
     r->text_len = hymt_min(r->text_len, client->ex.params.out_bytes);
 
     if (r->code >= HYMT_N_RESULTS || r->finish > HYMT_FINISH_FAILED) {

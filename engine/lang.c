@@ -137,9 +137,16 @@ hymt_lang_exact(const char *name)
     int     i;
     size_t  a;
 
+    /* codes are usual, and beside each other in memory */
+
     for (i = 0; i < HYMT_N_LANGS; i++) {
-        if (hymt_lang_same(name, hymt_langs[i].code)
-            || hymt_lang_same(name, hymt_langs[i].english)
+        if (hymt_lang_same(name, hymt_langs[i].code)) {
+            return i;
+        }
+    }
+
+    for (i = 0; i < HYMT_N_LANGS; i++) {
+        if (hymt_lang_same(name, hymt_langs[i].english)
             || strcmp(name, hymt_langs[i].chinese) == 0)
         {
             return i;

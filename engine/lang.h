@@ -14,7 +14,7 @@
 
 
 typedef struct {
-    const char  *code;      /* "zh", "zh-Hant", "yue": as shown to users */
+    char         code[8];   /* "zh", "zh-Hant", "yue": as shown to users */
     const char  *english;   /* "Chinese" */
     const char  *chinese;   /* "中文" */
 } hymt_lang_t;

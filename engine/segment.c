@@ -79,7 +79,7 @@ hymt_segmenter_create(int lang, hymt_segmenter_t **seg, hymt_error_t *err)
 {
     hymt_segmenter_t  *s;
 
-    s = calloc(1, sizeof(hymt_segmenter_t));
+    s = hymt_zalloc(sizeof(hymt_segmenter_t));
 
     if (s == NULL) {
         return hymt_fail(err, "no memory for a segmenter");

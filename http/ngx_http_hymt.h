@@ -193,6 +193,10 @@ uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
 /* a process begins: what threads free is for others to take */
 void ngx_http_hymt_bound_malloc(void);
 
+/* memory for a call, not cleared, and back: some of it is kept for others */
+ngx_http_hymt_call_t *ngx_http_hymt_call_get(ngx_log_t *log);
+void ngx_http_hymt_call_put(ngx_http_hymt_call_t *call);
+
 /* room for `more` bytes of hymt_buffers: NGX_OK, or NGX_DECLINED */
 ngx_int_t ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more);
 void ngx_http_hymt_discharge(ngx_http_hymt_call_t *call);

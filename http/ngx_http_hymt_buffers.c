@@ -33,6 +33,34 @@ ngx_http_hymt_bound_malloc(void)
 }
 
 
+ngx_http_hymt_call_t *
+ngx_http_hymt_call_get(ngx_log_t *log)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    return rt->n_spare ? rt->spare[--rt->n_spare]
+                       : ngx_alloc(sizeof(ngx_http_hymt_call_t), log);
+}
+
+
+void
+ngx_http_hymt_call_put(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (rt->n_spare < NGX_HTTP_HYMT_SPARE) {
+        rt->spare[rt->n_spare++] = call;
+        return;
+    }
+
+    ngx_free(call);
+}
+
+
 ngx_int_t
 ngx_http_hymt_charge(ngx_http_hymt_call_t *call, size_t more)
 {

@@ -34,6 +34,7 @@ static void ngx_http_hymt_call_run_event(ngx_event_t *ev);
 static void ngx_http_hymt_call_cleanup(void *data);
 static void ngx_http_hymt_call_free(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_release(ngx_http_hymt_call_t *call);
+static void ngx_http_hymt_empty(ngx_http_hymt_call_t *call);
 
 
 ngx_http_hymt_call_t *
@@ -55,7 +56,7 @@ ngx_http_hymt_call_create(ngx_http_request_t *r)
         return NULL;
     }
 
-    call = ngx_alloc(sizeof(ngx_http_hymt_call_t), r->connection->log);
+    call = ngx_http_hymt_call_get(r->connection->log);
     if (call == NULL) {
         return NULL;
     }
@@ -336,17 +337,13 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
         return;
     }
 
-    call->jobs = calloc(call->conf->window, sizeof(ngx_http_hymt_job_t));
+    call->jobs = malloc(call->conf->window * sizeof(ngx_http_hymt_job_t));
 
     if (call->jobs == NULL) {
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
                            "out of memory");
         ngx_http_hymt_answer_failure(call, &call->failure);
         return;
-    }
-
-    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
-        call->jobs[i].call = call;
     }
 
     if (call->stream && ngx_http_hymt_stream_create(call) != NGX_OK) {
@@ -618,7 +615,7 @@ ngx_http_hymt_call_end(ngx_http_hymt_call_t *call)
 
     call->ended = 1;
 
-    for (i = 0; call->running && i < (ngx_uint_t) call->conf->window; i++) {
+    for (i = 0; call->running && i < call->n_jobs; i++) {
         if (call->jobs[i].item != NULL) {
             ngx_http_hymt_cancel(&call->jobs[i]);
             call->jobs[i].item = NULL;
@@ -688,18 +685,30 @@ ngx_http_hymt_call_free(ngx_http_hymt_call_t *call)
 
     /* a large body may have become very many small pieces */
 
-    if (ngx_http_hymt_call_work(call, call->body_len, ngx_http_hymt_release,
-                                NULL)
-        != NGX_OK)
+    if (call->body_len > NGX_HTTP_HYMT_INLINE
+        && ngx_http_hymt_call_work(call, call->body_len,
+                                   ngx_http_hymt_release, NULL)
+           == NGX_OK)
     {
-        ngx_http_hymt_release(call);
+        return;
     }
+
+    ngx_http_hymt_empty(call);
+    ngx_http_hymt_call_put(call);
 }
 
 
 /* On any thread. */
 static void
 ngx_http_hymt_release(ngx_http_hymt_call_t *call)
+{
+    ngx_http_hymt_empty(call);
+    ngx_free(call);
+}
+
+
+static void
+ngx_http_hymt_empty(ngx_http_hymt_call_t *call)
 {
     ngx_uint_t  i;
 
@@ -725,5 +734,4 @@ ngx_http_hymt_release(ngx_http_hymt_call_t *call)
     free(call->boundary);
     free(call->body);
     free(call->answer);
-    ngx_free(call);
 }

@@ -257,6 +257,7 @@ struct ngx_http_hymt_call_s {
     /* progress */
     ngx_http_hymt_cached_t      cached;
     ngx_http_hymt_job_t        *jobs;      /* [window] */
+    ngx_uint_t                  n_jobs;    /* of them, that were ever used */
     ngx_uint_t                  running;   /* of them */
     ngx_uint_t                  first;     /* first item that is not done */
     ngx_uint_t                  done;      /* items */

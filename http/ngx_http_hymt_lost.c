@@ -37,7 +37,7 @@ ngx_http_hymt_call_lost(ngx_http_hymt_call_t *call)
 
     sent = 0;
 
-    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
+    for (i = 0; i < call->n_jobs; i++) {
         if (call->jobs[i].item != NULL) {
             sent |= ngx_http_hymt_forsake(&call->jobs[i]);
         }

@@ -252,7 +252,7 @@ ngx_http_hymt_items(ngx_http_hymt_call_t *call, ngx_uint_t n)
 {
     ngx_uint_t  i;
 
-    call->items = calloc(n, sizeof(ngx_http_hymt_item_t));
+    call->items = hymt_zalloc(n * sizeof(ngx_http_hymt_item_t));
 
     if (call->items == NULL) {
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",

@@ -168,7 +168,7 @@ ngx_http_hymt_send_more(ngx_http_hymt_call_t *call)
         return;
     }
 
-    for (i = 0; call->running && i < (ngx_uint_t) call->conf->window; i++) {
+    for (i = 0; call->running && i < call->n_jobs; i++) {
         if (call->jobs[i].item != NULL) {
             ngx_http_hymt_call_progress(&call->jobs[i]);
         }

@@ -484,7 +484,7 @@ ngx_http_hymt_pairs(ngx_http_hymt_page_t *page)
             }
 
             (void) snprintf(more, sizeof(more),
-                            ",source=\"%s\",target=\"%s\"",
+                            ",source=\"%.8s\",target=\"%.8s\"",
                             i < HYMT_N_LANGS ? hymt_langs[i].code : "none",
                             hymt_langs[j].code);
 

@@ -68,7 +68,7 @@ ngx_http_hymt_item_fail(ngx_http_hymt_item_t *item, ngx_uint_t status,
     (void) snprintf(item->failure->message, sizeof(item->failure->message),
                     "%s", message);
 
-    for (i = 0; i < (ngx_uint_t) call->conf->window; i++) {
+    for (i = 0; i < call->n_jobs; i++) {
         job = &call->jobs[i];
 
         if (job->item == item) {

@@ -23,6 +23,9 @@
 /* worker 0 looks at its engines so often, ms */
 #define NGX_HTTP_HYMT_WATCH  500
 
+/* calls that are over whose memory is kept for the next ones */
+#define NGX_HTTP_HYMT_SPARE  64
+
 
 /* One process's runtime: the only variable of the module. */
 
@@ -37,6 +40,8 @@ typedef struct {
     hymt_host_t                     *hosts[NGX_HTTP_HYMT_MAX_MODELS];
 
     ngx_queue_t                      calls;   /* admitted, by age */
+    ngx_http_hymt_call_t            *spare[NGX_HTTP_HYMT_SPARE];
+    ngx_uint_t                       n_spare;
     size_t                           charged;
     size_t                           coming;  /* of them, in slow bodies */
     size_t                           turn;    /* bytes taken since epoll */

@@ -101,9 +101,19 @@ ngx_http_hymt_estimate_unit(const hymt_unit_t *unit, void *data)
 ngx_http_hymt_job_t *
 ngx_http_hymt_free_job(ngx_http_hymt_call_t *call)
 {
+    ngx_uint_t            i;
     ngx_http_hymt_job_t  *job;
 
-    for (job = call->jobs; job->item != NULL; job++) { /* void */ }
+    for (i = 0; i < call->n_jobs; i++) {
+        if (call->jobs[i].item == NULL) {
+            return &call->jobs[i];
+        }
+    }
+
+    job = &call->jobs[call->n_jobs++];
+
+    ngx_memzero(job, sizeof(ngx_http_hymt_job_t));
+    job->call = call;
 
     return job;
 }

@@ -199,6 +199,7 @@ answer(const hymt_message_t *m, const char *text)
     r.finish = HYMT_FINISH_STOP;
     r.text_len = (uint32_t) strlen(text);
     r.completion_tokens = 5;
+    strcpy(r.error, "not to be told");
 
     memcpy(hymt_server_out(server, m->lane, m->slot, &cap), text, r.text_len);
     hymt_server_done(server, m->lane, m->slot, &r);

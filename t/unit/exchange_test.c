@@ -112,6 +112,7 @@ test_round_trip(void)
     is_int(r.code, HYMT_RESULT_OK, "result");
     is_int(r.completion_tokens, 5, "tokens");
     is_int(r.text_len, 7, "text length");
+    ok(r.error[0] == '\0', "and no message");
 
     is_int(hymt_client_slots_free(client[1]), SLOTS - 1, "still taken");
     hymt_client_slot_free(client[1], slot);
