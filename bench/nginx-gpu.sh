@@ -29,11 +29,12 @@ MODEL (else a 1.8B with random weights is made), as user nobody where root runs
 this, and prints one table: 60 tokens in and 40 out (jittered by half, but for
 one row) with 1, 8, 50 and 256 clients, Poisson arrivals of 200 and 400 a
 second, all of these with events, whose first token is timed, and 200 in and 200
-out with 256; the 99th percentile of a static location before and meanwhile.
-CPU time is counted while nobody asks for that, of the event loops of all
-workers together.  Beside it in brackets is their floor: the same POSTs at the
-same rate, answered by "return 200", for a second after each row.  Outputs have
-exact lengths (ignore_eos).
+out with 256; the 99th percentile of a static location idle, two seconds before
+each such row and two after, and loaded, four seconds or more.  CPU time is
+counted while nobody asks for that, of the event loops of all workers together.
+Beside it in brackets is their floor: the same POSTs at the same rate, answered
+by "return 200", for a second after each row.  Outputs have exact lengths
+(ignore_eos).
 
 With eight cores or more the threads of the engine's worker, the other workers
 and the client keep to cores of their own.
@@ -247,15 +248,17 @@ load() {
 
 
 table() {
+    local -a static=(--static /static --static-seconds 2)
+
     "$PROGRAMS/http-load" --header
-    load '1 client' --clients 1 --static /static
+    load '1 client' --clients 1 "${static[@]}"
 
     if [ "$CASES" != short ]; then
         load '8 clients' --clients 8
     fi
 
-    load '50 clients' --clients 50 --static /static
-    load '256 clients' --clients 256 --warm 2 --static /static
+    load '50 clients' --clients 50 "${static[@]}"
+    load '256 clients' --clients 256 --warm 2 "${static[@]}"
 
     if [ "$CASES" = short ]; then
         return
@@ -263,7 +266,7 @@ table() {
 
     load '50 clients, even lengths' --clients 50 --jitter 0
     load 'Poisson 200/s' --rate 200
-    load 'Poisson 400/s' --rate 400 --static /static
+    load 'Poisson 400/s' --rate 400 "${static[@]}"
     load '1 client, events' --clients 1 --stream
     load '8 clients, events' --clients 8 --stream
     load '50 clients, events' --clients 50 --stream

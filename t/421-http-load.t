@@ -110,6 +110,21 @@ sub about {
     cmp_ok(abs($f->{answers} - 30), '<=', 25, 'as many as asked for');
 }
 
+# idle before and after, as long together as loaded at least: Poisson as well
+
+{
+    my ($status, $said) = load('--clients 2 --in 40 --out 4 --seconds 0.5'
+                               . ' --static /text --static-rate 200'
+                               . ' --static-seconds 1');
+    my ($before, $after) = $said =~ /idle P99 (\d+) before, (\d+) after;/;
+    my ($idle, $loaded) = $said =~ / (\d+) asked idle, (\d+) loaded$/m;
+
+    is($status, 0, 'static location: status') or diag($said);
+    ok($before && $after, 'static location: both times');
+    cmp_ok(abs(($idle || 0) - 400), '<=', 90, 'static location: idle, 2 s');
+    cmp_ok(abs(($loaded || 0) - 400), '<=', 90, 'static location: loaded, 2 s');
+}
+
 for my $case (['/free', qr/^errors +other tokens out: [1-9]/m,
                'outputs that end by themselves'],
               ['/text', qr/^errors +other tokens out: [1-9]/m, 'no translation'],

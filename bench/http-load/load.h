@@ -95,8 +95,9 @@ typedef struct {
     struct load_s  *load;
     uint64_t        random;
     uint64_t        failed;
-    hdr_t           before;
+    hdr_t           before;        /* idle */
     hdr_t           during;
+    hdr_t           after;         /* idle again */
 } load_probe_t;
 
 
@@ -119,6 +120,7 @@ typedef struct load_s {
     double              warm;
     double              floor_seconds;
     double              probe_rate;
+    double              probe_seconds;
     uint64_t            seed;
     uint64_t            random;
     bool                stream;
@@ -145,7 +147,14 @@ typedef struct load_s {
 
 
 /* What the probes do. */
-enum { PHASE_IDLE = 0, PHASE_WARM, PHASE_LOADED, PHASE_END };
+enum {
+    PHASE_IDLE = 0,
+    PHASE_WARM,                        /* they ask, and nobody counts */
+    PHASE_LOADED,
+    PHASE_QUIET,                       /* they do not ask */
+    PHASE_AFTER,
+    PHASE_END,
+};
 
 
 /* ---- conns.c ---- */

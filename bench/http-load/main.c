@@ -30,6 +30,7 @@ static int load_length(const char *text, load_length_t *length);
 static int load_run(load_t *load);
 static double load_floor(load_t *load, long pid);
 static double load_cpu(void);
+static void load_idle_again(load_t *load);
 static void load_report(load_t *load, const load_status_t *a,
     const load_status_t *b, worker_cpu_t *cpu, double client,
     uint64_t n_before, double floor_us);
@@ -59,8 +60,10 @@ static const char  load_help[] =
 "  --stream         ask for events; first token as the client sees it\n"
 "  --more JSON      members for each request: '\"temperature\":0.7'\n"
 "  --status URI     hymt_status, for engine and CPU figures\n"
-"  --static URI     a location to ask for a second before the load, and for\n"
-"                   half the time meanwhile, --static-rate R a second (400);\n"
+"  --static URI     a location to ask for before the load, meanwhile and\n"
+"                   after it, --static-rate R times a second (400): idle for\n"
+"                   twice --static-seconds S (1), loaded for half the time of\n"
+"                   the load, made longer where that is less than those two;\n"
 "                   CPU time is then counted in the other half\n"
 "  --floor URI      a location with \"return 200\": after the load requests\n"
 "                   go there for --floor-seconds S (1), as many a second as\n"
@@ -76,7 +79,7 @@ static const char  load_head[] =
 "| 60/40 unless said | sentences/s | P50 ms | P95 ms | P99 ms | first token P50"
 " / P95 ms | engine busy, ms a step, rows a step |"
 " CPU us a request: event loop (its floor), text, engine |"
-" static p99 us: idle, loaded; CPU us, idle | errors |\n"
+" static p99 us: idle (before, after), loaded; CPU us, idle | errors |\n"
 "|---|---|---|---|---|---|---|---|---|---|\n";
 
 
@@ -137,6 +140,7 @@ load_arguments(load_t *load, int argc, char **argv)
     load->seconds = 5;
     load->warm = 1;
     load->probe_rate = 400;
+    load->probe_seconds = 1;
     load->floor_seconds = 1;
     load->in.low = 60;
     load->out.low = 40;
@@ -159,6 +163,7 @@ load_arguments(load_t *load, int argc, char **argv)
         { "--seconds", NULL, &load->seconds },
         { "--warm", NULL, &load->warm },
         { "--static-rate", NULL, &load->probe_rate },
+        { "--static-seconds", NULL, &load->probe_seconds },
     };
 
     for (i = 1; i < argc; i++) {
@@ -284,7 +289,7 @@ load_run(load_t *load)
 {
     double         client, floor_us;
     uint32_t       i;
-    uint64_t       start, next, n_before, bad;
+    uint64_t       start, next, half, probed, n_before, bad;
     load_status_t  a, b;
     worker_cpu_t   cpu[4];             /* idle between the first two */
 
@@ -299,7 +304,7 @@ load_run(load_t *load)
     if (load->static_uri != NULL) {
         worker_cpu_read(a.pid, &cpu[0]);
         load_probes_start(load);
-        usleep(1000000);
+        usleep((useconds_t) (load->probe_seconds * 1e6));
         atomic_store(&load->phase, PHASE_WARM);
         worker_cpu_read(a.pid, &cpu[1]);
     }
@@ -324,12 +329,15 @@ load_run(load_t *load)
     n_before = 0;
 
     if (load->static_uri != NULL) {
-        load_turn(load, load->from + (load->to - load->from) / 2, &next,
-                  start);
+        half = (load->to - load->from) / 2;
+        probed = hymt_max(half, load_s(2 * load->probe_seconds));
+        load->to += probed - half;
+
+        load_turn(load, load->from + probed, &next, start);
 
         /* and the probes' last requests */
 
-        atomic_store(&load->phase, PHASE_END);
+        atomic_store(&load->phase, PHASE_QUIET);
         load_turn(load, hymt_now_ns() + load_s(0.1), &next, start);
 
         worker_cpu_read(a.pid, &cpu[2]);
@@ -344,7 +352,7 @@ load_run(load_t *load)
     load_status(load, &b);
 
     if (load->static_uri != NULL) {
-        load_probes_join(load);
+        load_idle_again(load);
     }
 
     load->seconds = (double) (load->to - load->from) / 1e9;
@@ -361,6 +369,24 @@ load_run(load_t *load)
     }
 
     return bad > 0 || load->stats.done == 0;
+}
+
+
+/*
+ * What a 99th percentile of an idle server is differs from one second to the
+ * next, and what else the machine does changes: so idle is both before and
+ * after, for as long together as loaded at least.
+ */
+static void
+load_idle_again(load_t *load)
+{
+    load_drain(load, hymt_now_ns() + load_s(LOAD_DRAIN));
+
+    atomic_store(&load->phase, PHASE_AFTER);
+    usleep((useconds_t) (load->probe_seconds * 1e6));
+    atomic_store(&load->phase, PHASE_END);
+
+    load_probes_join(load);
 }
 
 
@@ -437,7 +463,7 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
     uint32_t        i;
     uint64_t        errors, failed;
     load_stats_t   *s;
-    static hdr_t    before, during;
+    static hdr_t    before, during, after, idle;
 
     s = &load->stats;
     done = (double) hymt_max(s->done - n_before, 1);
@@ -451,8 +477,12 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
     for (i = 0, failed = 0; i < LOAD_PROBES; i++) {
         hdr_merge(&before, &load->probes[i].before);
         hdr_merge(&during, &load->probes[i].during);
+        hdr_merge(&after, &load->probes[i].after);
         failed += load->probes[i].failed;
     }
+
+    hdr_merge(&idle, &before);
+    hdr_merge(&idle, &after);
 
     for (i = 0, errors = failed; i < LOAD_ERRORS; i++) {
         errors += s->errors[i];
@@ -489,8 +519,10 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
         printf(", %.0f, %.0f |", us[CPU_TEXT], us[CPU_ENGINE]);
 
         if (load->static_uri != NULL) {
-            printf(" %.0f, %.0f; %.0f |", hdr_percentile(&before, 99),
-                   hdr_percentile(&during, 99), load_probe_us(cpu, &before));
+            printf(" %.0f (%.0f, %.0f), %.0f; %.0f |",
+                   hdr_percentile(&idle, 99), hdr_percentile(&before, 99),
+                   hdr_percentile(&after, 99), hdr_percentile(&during, 99),
+                   load_probe_us(cpu, &before));
 
         } else {
             printf(" |");
@@ -540,9 +572,13 @@ load_report(load_t *load, const load_status_t *a, const load_status_t *b,
 
     if (load->row == NULL && load->static_uri != NULL) {
         printf("static us     idle P50 %.0f P99 %.0f; loaded P50 %.0f P99"
-               " %.0f; %" PRIu64 " failed\n", hdr_percentile(&before, 50),
-               hdr_percentile(&before, 99), hdr_percentile(&during, 50),
+               " %.0f; %" PRIu64 " failed\n", hdr_percentile(&idle, 50),
+               hdr_percentile(&idle, 99), hdr_percentile(&during, 50),
                hdr_percentile(&during, 99), failed);
+        printf("              idle P99 %.0f before, %.0f after; %" PRIu64
+               " asked idle, %" PRIu64 " loaded\n",
+               hdr_percentile(&before, 99), hdr_percentile(&after, 99),
+               idle.n, during.n);
         printf("              event loop's CPU us for one, idle: %.0f\n",
                load_probe_us(cpu, &before));
     }

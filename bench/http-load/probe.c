@@ -73,6 +73,10 @@ load_probe(void *data)
 
         /* woken late is the client's fault, a slow answer before is not */
 
+        if (phase == PHASE_QUIET) {
+            continue;
+        }
+
         now = hymt_now_ns();
 
         if (load_probe_once(probe->load, &fd, request) != 0) {
@@ -87,6 +91,9 @@ load_probe(void *data)
 
         } else if (phase == PHASE_LOADED) {
             hdr_add(&probe->during, now / 1000);
+
+        } else if (phase == PHASE_AFTER) {
+            hdr_add(&probe->after, now / 1000);
         }
     }
 
