@@ -247,6 +247,10 @@ put($opened, '');
 chmod 0666, $opened;
 
 {
+    # the master has it, too, so that it could
+
+    local $ENV{HYMT_CUDA_LIBRARY} = "$dir/trace.so";
+
     my $s = Hymt::Server->new(conf => conf("$dir/trace.so", 'cuda'));
     my ($status, $said) = $s->test_conf(conf("$dir/trace.so", 'cuda'));
 
