@@ -46,8 +46,12 @@ sub request {
                                  tgt_lang => 'de', max_tokens => $tokens });
 }
 
+# -1: nobody answers, a worker has just been killed
+
 sub in_flight {
-    return $s->get('/status')->{json}{models}[0]{queue}{in_flight};
+    my $json = $s->get('/status')->{json};
+
+    return $json ? $json->{models}[0]{queue}{in_flight} : -1;
 }
 
 # the numbers of those that were answered, in this order
