@@ -652,6 +652,7 @@ ngx_int_t
 ngx_http_hymt_check_model(ngx_http_hymt_call_t *call)
 {
     ngx_msec_t                  wait;
+    ngx_uint_t                  told;
     hymt_host_info_t            info;
     ngx_http_hymt_model_t      *model;
     ngx_http_hymt_main_conf_t  *hmcf;
@@ -677,13 +678,17 @@ ngx_http_hymt_check_model(ngx_http_hymt_call_t *call)
     } else if (info.state == HYMT_HOST_FAILED && info.load_ns == 0) {
 
         /*
-         * One that failed after it was ready is about to be replaced.  Why is
-         * the log's and hymt_status's to say, not everybody's to know.
+         * One that failed after it was ready is about to be replaced.  Which
+         * file is at fault is the log's and hymt_status's to say, not
+         * everybody's to know.
          */
 
+        told = info.reason[0] != '\0' && strchr(info.reason, '/') == NULL;
+
         ngx_http_hymt_fail(call, NGX_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-                           "the engine of model \"%s\" has failed",
-                           model->name.data);
+                           "the engine of model \"%s\" has failed%s%s",
+                           model->name.data, told ? ": " : "",
+                           told ? info.reason : "");
 
     } else if (info.state != HYMT_HOST_READY && call->conf->loading_wait == 0)
     {

@@ -339,6 +339,9 @@ for my $name (sort keys %cases) {
     like($cuda->{reason}, $cases{$name}, "$name, cuda: the status says why");
     like($said, qr/hymt "cuda": .*$cases{$name}/, "$name, cuda: the log, too");
     is($res->{status}, 503, "$name, cuda: 503");
+    like($res->{json}{error}{message},
+         $cuda->{reason} =~ m{/} ? qr/has failed$/ : $cases{$name},
+         "$name, cuda: with the reason, but for names of files");
     like($res->{head}, qr/^Retry-After: \d+/mi, "$name, cuda: ask again");
 
     $res = $s->json('/auto', $text);
