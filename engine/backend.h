@@ -27,7 +27,6 @@
 #ifndef HYMT_BACKEND_H
 #define HYMT_BACKEND_H
 
-#include "claim.h"
 #include "model.h"
 #include "sampling.h"
 
@@ -37,6 +36,10 @@
 #define HYMT_KV_BLOCK     16           /* tokens a block of KV holds */
 
 #define HYMT_TOKEN_NONE   UINT32_MAX   /* nothing was sampled */
+
+
+/* claim.h, whose atomics are not for C++ */
+typedef struct hymt_claim_s  hymt_claim_t;
 
 
 typedef struct {

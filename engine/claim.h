@@ -51,7 +51,7 @@ typedef struct {
 
 
 /* One engine's. */
-typedef struct {
+struct hymt_claim_s {
     hymt_claims_t  *table;      /* NULL: there are no others */
     uint64_t        process;
     uint64_t        rank;
@@ -60,7 +60,9 @@ typedef struct {
     /* after HYMT_AGAIN: there was enough but for engines that load: it has to
        be asked again when they have */
     bool            busy;
-} hymt_claim_t;
+};
+
+typedef struct hymt_claim_s  hymt_claim_t;
 
 
 /* What is free in a place, now; on HYMT_ERROR there is no asking. */

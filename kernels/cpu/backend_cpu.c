@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "batch_check.h"
+#include "claim.h"
 #include "cpu.h"
 
 #include <inttypes.h>

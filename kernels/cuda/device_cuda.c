@@ -4,6 +4,7 @@
  */
 
 #include "backend_cuda.h"
+#include "claim.h"
 #include "gemm.h"
 
 #include <inttypes.h>

@@ -5,6 +5,7 @@
  */
 
 #include "backend_cuda.h"
+#include "claim.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,6 +10,7 @@
 #define BLOCKS   320
 #define SHORT    75       /* tokens of a test's prompt */
 
+#include "claim.h"
 #include "fixture.h"
 #include "seq_fixture.h"
 

@@ -18,6 +18,7 @@
 #define HYMT_FAKE_BACKEND_H
 
 #include "backend.h"
+#include "claim.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
