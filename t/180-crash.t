@@ -110,11 +110,13 @@ sub request {
     });
 }
 
+# So many sentences, others than those of another room: equal ones are computed
+# once.
 sub large {
-    my ($n) = @_;
+    my ($n, $room) = @_;
 
     return $s->http_json('/one', {
-        text => [map { "Open the file number $_ and close it again." }
+        text => [map { "Open the file number $_ and close room $room again." }
                      1 .. $n],
         tgt_lang => 'de',
     });
@@ -294,7 +296,7 @@ for my $workers (2, 4) {
     ok(server(4), 'another one: ready');
 
     my $want = $s->send(request('one', 7))->{json}{translation};
-    my $body = large(60);
+    my $body = large(60, 1);
 
     # who has got a connection is asked on it, before its request
 
@@ -357,7 +359,8 @@ for my $workers (2, 4) {
     # enough that the last one lasts until the next ones are ready, on a card too
 
     my $n = 24;
-    my ($sock, @others) = reverse map { $s->open(large(900)) } 1 .. $n;
+    my ($sock, @others) = reverse map { $s->open(large(900, $_)) }
+                                 1 .. $n;
 
     # one whose body is not whole yet
 
@@ -406,7 +409,7 @@ for my $workers (2, 4) {
     for my $case ([1, 0], [2, 1], [3, 2]) {
         my ($n, $wait) = @$case;
         my $pid = host();
-        my $sock = $s->open(large(200));
+        my $sock = $s->open(large(200, 1));
 
         ok($s->wait_until(10, sub { running() > 0 }), "in a row: $n: it runs");
 
