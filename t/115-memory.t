@@ -58,31 +58,13 @@ sub limit {
 # workers; that client's connection, and what it has not sent.
 sub reload {
     my $old = host();
-    my $held = $s->open(substr($one, 0, -5));
-
-    # it is in a worker
-
-    ok($s->wait_until(10, sub {
-        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
-    }), 'a client is slow');
-
+    my ($held, $rest) = $s->open_slow($one);
     my ($kb) = Hymt::Process::slurp("/proc/$old/status") =~ /^VmSize:\s+(\d+)/m;
-    my $from = $s->log_size();
 
     ok(limit($s->master(), $kb * 1024 - 300_000_000), 'less address space');
-    $s->signal('HUP');
+    $s->reload_short();
 
-    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
-                    $from), 'the new engine waits');
-
-    # and no others: those may accept until they have been told to leave
-
-    ok($s->wait_until(10, sub {
-        host() != $old
-        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 2
-    }), 'its workers serve');
-
-    return ($held, substr($one, -5));
+    return ($held, $rest);
 }
 
 # Another process that has this pid, which is free; undef: there can't be one.

@@ -8,14 +8,9 @@ use warnings;
 
 use lib 't/lib';
 
-use Cwd qw(abs_path);
-use File::Basename qw(dirname);
+use Hymt::Device;
 use Hymt::Server;
 use Test::More;
-
-my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
-my $build = dirname(abs_path($module));
-my $cc = $ENV{CC} || 'cc';
 
 my $CODE = <<'END';
 #include "backend.h"
@@ -29,11 +24,11 @@ const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
 static hymt_status_t
 memory(int device, uint64_t *bytes, hymt_error_t *err)
 {
-    if (access(FAULT "-none", F_OK) == 0) {
+    if (access(DIR "/none", F_OK) == 0) {
         return hymt_fail(err, "device %d: there are 0 CUDA devices", device);
     }
 
-    if (access(FAULT "-full", F_OK) == 0) {
+    if (access(DIR "/full", F_OK) == 0) {
         (void) hymt_fail(err, "not enough memory on device %d", device);
         return HYMT_AGAIN;
     }
@@ -77,23 +72,10 @@ http {
 }
 END
 
-my $dir = $s->dir();
-
-chmod 0755, $dir;
-
-plan skip_all => 'the module was built by itself' if !-e "$build/libhymt.a";
-plan skip_all => 'as another user nothing can be put there' if $> != 0;
+Hymt::Device::check();
 plan skip_all => 'there is no prlimit' if system('prlimit > /dev/null 2>&1');
 
-$s->write_file('device.c', $CODE);
-
-$s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
-
-is(system("$cc -std=c11 -D_GNU_SOURCE -shared -fPIC -Iengine"
-          . " -DFAULT='\"$dir/fault\"' -o $dir/device.so $dir/device.c"
-          . " $build/libhymt.a -Wl,--version-script=$dir/map"
-          . " -Wl,--as-needed -ljansson -lm -lpthread"),
-   0, 'the shared object is built');
+my $dir = Hymt::Device::build($s, $CODE);
 
 my $one = $s->http_json('/translate', { text => 'Open the file.',
                                         tgt_lang => 'de' });
@@ -110,27 +92,7 @@ sub limit {
 # Reloads while a client's body keeps the old workers; the new engine waits.
 # That client's connection, what it has not sent, and where the log was.
 sub reload {
-    my $old = host();
-    my $held = $s->open(substr($one, 0, -5));
-
-    ok($s->wait_until(10, sub {
-        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
-    }), 'a client is slow');
-
-    my $from = $s->log_size();
-
-    $s->signal('HUP');
-    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
-                    $from), 'the new engine waits');
-
-    # and no others: those may accept until they have been told to leave
-
-    ok($s->wait_until(10, sub {
-        host() != $old
-        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 2
-    }), 'its workers serve');
-
-    return ($held, substr($one, -5), $from);
+    return ($s->open_slow($one), $s->reload_short());
 }
 
 sub leave {
@@ -148,13 +110,13 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
 # there is memory when the old one has left
 
 {
-    $s->write_file('fault-full', '');
+    $s->write_file('place/full', '');
 
     my ($held, $rest, $from) = reload();
 
     like(model()->{reason}, qr/not enough memory on device 0/, 'for a card');
 
-    unlink "$dir/fault-full";
+    unlink "$dir/full";
     ok($s->wait_ready('/status'), 'ready when there is some');
     like(substr($s->log(), $from), qr/: backend cuda: /, 'on the card');
 
@@ -164,7 +126,7 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
 # there is none
 
 {
-    $s->write_file('fault-full', '');
+    $s->write_file('place/full', '');
 
     my ($held, $rest, $from) = reload();
 
@@ -176,13 +138,13 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
     like(model()->{reason}, qr/auto: no CUDA: not enough memory on device 0/,
          'which the status has, too');
 
-    unlink "$dir/fault-full";
+    unlink "$dir/full";
 }
 
 # no card and no memory; when there is memory the card is there, too
 
 {
-    $s->write_file('fault-none', '');
+    $s->write_file('place/none', '');
 
     my ($kb) = Hymt::Process::slurp('/proc/' . host() . '/status')
                =~ /^VmSize:\s+(\d+)/m;
@@ -193,7 +155,7 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
 
     like(model()->{reason}, qr/bytes of memory/, 'for memory of the host');
 
-    unlink "$dir/fault-none";
+    unlink "$dir/none";
     limit(host(), 'unlimited');
     limit($s->master(), 'unlimited');
     ok($s->wait_ready('/status'), 'ready when there is a card');

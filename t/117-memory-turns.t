@@ -9,18 +9,14 @@ use warnings;
 
 use lib 't/lib';
 
-use Cwd qw(abs_path);
-use File::Basename qw(dirname);
+use Hymt::Device;
 use Hymt::Http;
 use Hymt::Server;
 use Test::More;
 
-my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
-my $build = dirname(abs_path($module));
-my $cc = $ENV{CC} || 'cc';
-
 my $CODE = <<'END';
 #include "backend.h"
+#include "claim.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -178,57 +174,15 @@ my $TWO = $CONF
 $CONF =~ s/\@\w+\@//g;
 
 my $s = Hymt::Server->new(timeout => 60, log_level => 'notice', conf => $TWO);
-my $dir = $s->dir();
+Hymt::Device::check();
 
-plan skip_all => 'the module was built by itself' if !-e "$build/libhymt.a";
-plan skip_all => 'the stand-in is not built with sanitizers'
-    if $ENV{HYMT_TEST_ASAN};
-plan skip_all => 'as another user nothing can be put there' if $> != 0;
-
-chmod 0755, $dir;
-
-$s->write_file('device.c', $CODE);
-$s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
-
-mkdir "$dir/place" or die "mkdir $dir/place: $!\n";
-chmod 0777, "$dir/place";
-
-is(system("$cc -std=c11 -D_GNU_SOURCE -shared -fPIC -Iengine"
-          . " -DDIR='\"$dir/place\"' -o $dir/device.so $dir/device.c"
-          . " $build/libhymt.a -Wl,--version-script=$dir/map"
-          . " -Wl,--as-needed -ljansson -lm -lpthread"),
-   0, 'the shared object is built');
+my $dir = Hymt::Device::build($s, $CODE);
 
 my $one = $s->http_json('/translate', { text => 'Open the file.',
                                         tgt_lang => 'de' });
 
 sub models { return @{$s->get('/status')->{json}{models}} }
 sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
-
-# Reloads; the new workers serve and their engine waits.
-sub reload {
-    my $old = host();
-    my $from = $s->log_size();
-
-    $s->signal('HUP');
-    ok($s->wait_log(qr/waits for the memory of the engine before it/, 20,
-                    $from), 'the new engine waits');
-    ok($s->wait_until(10, sub {
-        host() != $old
-        && (() = substr($s->log(), $from) =~ /gracefully shutting down/g) == 2
-    }), 'its workers serve');
-}
-
-# A client that has not sent all of its request, which a worker has; the rest.
-sub slow {
-    my $held = $s->open(substr($one, 0, -5));
-
-    ok($s->wait_until(10, sub {
-        grep { $_ } @{$s->get('/status')->{json}{buffers}{used}}
-    }), 'a client is slow');
-
-    return ($held, substr($one, -5));
-}
 
 # A client that waits for an engine.
 sub waiting {
@@ -254,7 +208,7 @@ my ($failed) = grep { $_->{state} eq 'failed' } models();
 
 is_deeply(\@states, ['failed', 'ready'], 'one has the memory');
 is($failed->{reason}, 'not enough memory on the card', 'the other one says so');
-ok(!-e "$dir/place/overrun", 'and did not try to take it');
+ok(!-e "$dir/overrun", 'and did not try to take it');
 
 $s->write_conf($CONF);
 $s->signal('HUP');
@@ -269,13 +223,13 @@ my $want = $s->send($one)->{json}{translation};
 # three generations
 
 {
-    my ($held, $rest) = slow();
+    my ($held, $rest) = $s->open_slow($one);
 
-    reload();
+    $s->reload_short();
 
     my $second = waiting();
 
-    reload();
+    $s->reload_short();
 
     my $third = waiting();
     my $from = $s->log_size();
@@ -294,7 +248,7 @@ my $want = $s->send($one)->{json}{translation};
 
     is(scalar(() = substr($s->log(), $from) =~ /: ready in /g), 1,
        'one engine was ready');
-    ok(!-e "$dir/place/overrun", 'and none took what was not there');
+    ok(!-e "$dir/overrun", 'and none took what was not there');
     ok($s->wait_until(20, sub { $s->children() == 2 }), 'the others leave');
     is($s->send($one)->{json}{translation}, $want, 'it goes on');
 }
@@ -302,9 +256,9 @@ my $want = $s->send($one)->{json}{translation};
 # one that loads, and is killed
 
 {
-    my ($held, $rest) = slow();
+    my ($held, $rest) = $s->open_slow($one);
 
-    reload();
+    $s->reload_short();
     $s->write_file('place/slow', '');
     $s->write($held, $rest);
     is($s->read_response($held)->{json}{translation}, $want,
@@ -318,8 +272,8 @@ my $want = $s->send($one)->{json}{translation};
     # it has looked again by then
 
     ok(!$s->wait_log(qr/ready in/, 2, $from), 'the new one loads, slowly');
-    unlink "$dir/place/slow";
-    reload();
+    unlink "$dir/slow";
+    $s->reload_short();
     ok(!$s->wait_log(qr/ready in/, 2, $from), 'the next one waits for it');
 
     kill 'KILL', $loads;
@@ -328,7 +282,7 @@ my $want = $s->send($one)->{json}{translation};
     ok($s->wait_ready('/status', 10), 'until that one is killed');
     is($s->read_response($waits)->{status}, 503, 'whose client gets 503');
     is($s->send($one)->{json}{translation}, $want, 'it works');
-    ok(!-e "$dir/place/overrun", 'none took what was not there');
+    ok(!-e "$dir/overrun", 'none took what was not there');
 }
 
 $s->finish();

@@ -8,14 +8,9 @@ use warnings;
 
 use lib 't/lib';
 
-use Cwd qw(abs_path);
-use File::Basename qw(dirname);
+use Hymt::Device;
 use Hymt::Server;
 use Test::More;
-
-my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
-my $build = dirname(abs_path($module));
-my $cc = $ENV{CC} || 'cc';
 
 my $CODE = <<'END';
 #include "backend.h"
@@ -29,7 +24,7 @@ const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
 static hymt_status_t
 launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
 {
-    if (unlink(FAULT "-launch") == 0) {
+    if (unlink(DIR "/launch") == 0) {
         return hymt_fail(err, "CUDA: cudaGraphLaunch() failed: lost");
     }
 
@@ -39,7 +34,7 @@ launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
 static hymt_status_t
 collect(hymt_backend_t *b, uint32_t *tokens, hymt_error_t *err)
 {
-    if (unlink(FAULT "-collect") == 0) {
+    if (unlink(DIR "/collect") == 0) {
         return hymt_fail(err, "CUDA: cudaEventSynchronize() failed: lost");
     }
 
@@ -49,7 +44,7 @@ collect(hymt_backend_t *b, uint32_t *tokens, hymt_error_t *err)
 static hymt_status_t
 memory(int device, uint64_t *bytes, hymt_error_t *err)
 {
-    if (access(FAULT "-open", F_OK) == 0) {
+    if (access(DIR "/open", F_OK) == 0) {
         return hymt_fail(err, "device %d: there are 0 CUDA devices", device);
     }
 
@@ -89,22 +84,9 @@ http {
 }
 END
 
-my $dir = $s->dir();
+Hymt::Device::check();
 
-chmod 0755, $dir;
-
-plan skip_all => 'the module was built by itself' if !-e "$build/libhymt.a";
-plan skip_all => 'as another user nothing can be put there' if $> != 0;
-
-$s->write_file('device.c', $CODE);
-
-$s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
-
-is(system("$cc -std=c11 -D_GNU_SOURCE -shared -fPIC -Iengine"
-          . " -DFAULT='\"$dir/fault\"' -o $dir/device.so $dir/device.c"
-          . " $build/libhymt.a -Wl,--version-script=$dir/map"
-          . " -Wl,--as-needed -ljansson -lm -lpthread"),
-   0, 'the shared object is built');
+Hymt::Device::build($s, $CODE);
 
 
 sub requests {
@@ -132,7 +114,7 @@ is(scalar(grep { defined } @want), 30, 'all are answered');
 for my $call (qw(launch collect)) {
     my $pid = engine();
 
-    $s->write_file("fault-$call", '');
+    $s->write_file("place/$call", '');
 
     my @all = requests(30);
     my @responses = $s->send_many(\@all);
@@ -168,8 +150,8 @@ like($s->log(), qr/cudaEventSynchronize\(\) failed: lost/, 'each time');
 
 # The device does not come back
 
-$s->write_file('fault-open', '');
-$s->write_file('fault-launch', '');
+$s->write_file('place/open', '');
+$s->write_file('place/launch', '');
 
 my ($res) = $s->send_many([requests(1)]);
 

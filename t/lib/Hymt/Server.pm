@@ -376,6 +376,33 @@ sub reload {
 }
 
 
+# HUP where there is not memory for two engines: waits until the new one says that
+# it waits, and until no workers but its own accept.  Where the log was.
+sub reload_short {
+    my ($self) = @_;
+
+    my $old = $self->get('/status')->{json}{engine_worker}{pid};
+    my $from = $self->log_size();
+
+    $self->signal('HUP');
+    Test::More::ok(
+        $self->wait_log(qr/waits for the memory of the engine before it/, 20,
+                        $from), 'the new engine waits');
+
+    # those before may accept until they have been told to leave
+
+    Test::More::ok($self->wait_until(10, sub {
+        my $told = () = substr($self->log(), $from)
+                        =~ /gracefully shutting down/g;
+
+        return $told == 2
+               && $self->get('/status')->{json}{engine_worker}{pid} != $old;
+    }), 'its workers serve');
+
+    return $from;
+}
+
+
 # ---- waiting ----
 
 # Calls code until it is true; what it gave, or a false value after `limit`
@@ -537,6 +564,21 @@ sub open {
     $self->write($sock, $raw) if defined $raw;
 
     return $sock;
+}
+
+
+# A client that is slow: a worker has all of a request but for its end.  The
+# connection, and the end.
+sub open_slow {
+    my ($self, $request) = @_;
+
+    my $sock = $self->open(substr($request, 0, -5));
+
+    Test::More::ok($self->wait_until(10, sub {
+        grep { $_ } @{$self->get('/status')->{json}{buffers}{used}}
+    }), 'a client is slow');
+
+    return ($sock, substr($request, -5));
 }
 
 
