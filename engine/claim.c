@@ -140,6 +140,8 @@ hymt_claim_enter(hymt_claim_t *claim, uint64_t place, uint64_t bytes)
 
     entry = &claim->table->entry[claim->own];
 
+    claim->asked = bytes;
+
     atomic_store(&entry->rank, claim->rank);
     atomic_store(&entry->place, place);
     atomic_store(&entry->bytes, bytes);
@@ -167,9 +169,11 @@ hymt_claim_look(hymt_claim_t *claim, uint64_t place, uint64_t bytes,
     }
 
     if (hymt_add_overflow(bytes, *held, &sum) || sum > *free_bytes) {
-        claim->busy = busy && bytes <= *free_bytes;
+        claim->busy = busy;
         return HYMT_AGAIN;
     }
+
+    claim->busy = false;
 
     return HYMT_OK;
 }
@@ -250,6 +254,12 @@ hymt_claim_took(hymt_claim_t *claim, uint64_t left)
 void
 hymt_claim_wait(hymt_claim_t *claim)
 {
+    /* all of it again, be it that some was taken */
+
+    if (claim->own != HYMT_CLAIMS) {
+        atomic_store(&claim->table->entry[claim->own].bytes, claim->asked);
+    }
+
     hymt_claim_state(claim, HYMT_CLAIM_WAITS);
 }
 

@@ -55,10 +55,12 @@ struct hymt_claim_s {
     hymt_claims_t  *table;      /* NULL: there are no others */
     uint64_t        process;
     uint64_t        rank;
+    uint64_t        asked;      /* bytes, last */
     uint32_t        own;        /* its entry; HYMT_CLAIMS: none */
 
-    /* after HYMT_AGAIN: there was enough but for engines that load: it has to
-       be asked again when they have */
+    /* after HYMT_AGAIN: engines load.  What they hold, and what they take and
+       give back on the way, may be there when they have: it has to be asked
+       again then */
     bool            busy;
 };
 

@@ -187,6 +187,9 @@ ngx_uint_t ngx_http_hymt_stuck(ngx_http_hymt_main_conf_t *hmcf,
     const hymt_host_info_t *info, ngx_msec_t patience);
 uint32_t ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model);
 
+/* Whether new requests of it get 429. */
+ngx_uint_t ngx_http_hymt_queue_full(ngx_http_hymt_model_t *model);
+
 
 /* ngx_http_hymt_buffers.c */
 

@@ -397,9 +397,7 @@ ngx_http_hymt_enter(ngx_http_hymt_call_t *call)
 static ngx_int_t
 ngx_http_hymt_check_queue(ngx_http_hymt_call_t *call)
 {
-    if (ngx_http_hymt_in_flight(call->model)
-        < (uint32_t) call->model->queue)
-    {
+    if (!ngx_http_hymt_queue_full(call->model)) {
         return ngx_http_hymt_take_load(call);
     }
 

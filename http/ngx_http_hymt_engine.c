@@ -73,6 +73,16 @@ ngx_http_hymt_in_flight(ngx_http_hymt_model_t *model)
 }
 
 
+ngx_uint_t
+ngx_http_hymt_queue_full(ngx_http_hymt_model_t *model)
+{
+    /* a slot that is kept for one in line is as good as taken */
+
+    return ngx_http_hymt_in_flight(model) + model->woken
+           >= (ngx_uint_t) model->queue;
+}
+
+
 ngx_int_t
 ngx_http_hymt_take_load(ngx_http_hymt_call_t *call)
 {

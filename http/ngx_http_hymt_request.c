@@ -631,10 +631,7 @@ ngx_http_hymt_check_engine(ngx_http_hymt_call_t *call)
         return NGX_ERROR;
     }
 
-    if (!call->cached.reads
-        && ngx_http_hymt_in_flight(call->model)
-           >= (uint32_t) call->model->queue)
-    {
+    if (!call->cached.reads && ngx_http_hymt_queue_full(call->model)) {
         ngx_http_hymt_fail(call, NGX_HTTP_TOO_MANY_REQUESTS, "queue_full",
                            "the model's queue is full");
         return NGX_ERROR;

@@ -29,6 +29,7 @@ plan skip_all => 'the library is built with sanitizers'
 
 put("$dir/runtime.c", <<'END_OF_CODE');
 #include "backend_cuda.h"
+#include "claim.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -43,11 +43,18 @@ void hymt_arena_unmap(hymt_arena_t *a);
 
 /*
  * Bytes that this process may still take: what the kernel calls available, and
- * what its cgroup (v2) leaves.  A mapping gets more than that without an error,
- * and the process is killed when it touches it: so ask before.  UINT64_MAX
- * where the host does not say.
+ * what its cgroup (v2) leaves, hymt_memory_left().  A mapping gets more than
+ * that without an error, and the process is killed when it touches it: so ask
+ * before.  UINT64_MAX where the host does not say.
  */
 uint64_t hymt_memory_available(void);
+
+/*
+ * What the limit of a cgroup, a directory with memory.max, memory.current and
+ * memory.stat, leaves; what files of weights have in the page cache is counted
+ * there, but goes when the memory is wanted.  UINT64_MAX: no limit.
+ */
+uint64_t hymt_memory_left(const char *group);
 
 
 #endif /* HYMT_ARENA_H */

@@ -282,7 +282,8 @@ hymt_cuda_build(hymt_backend_t *b, const hymt_model_t *model,
 static hymt_status_t
 hymt_cuda_graphs(hymt_backend_t *b, hymt_error_t *err)
 {
-    hymt_error_t  lt;
+    hymt_error_t   lt;
+    hymt_status_t  rc;
 
     /* without cuBLASLt the own kernels do it all */
 
@@ -297,13 +298,17 @@ hymt_cuda_graphs(hymt_backend_t *b, hymt_error_t *err)
                  " (%.100s)", lt.text);
     }
 
-    if (hymt_cuda_tables(b, err) != HYMT_OK
-        || hymt_cuda_create_gemms(b, err) != HYMT_OK)
-    {
-        return HYMT_ERROR;
+    rc = hymt_cuda_tables(b, err);
+
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_create_gemms(b, err);
     }
 
-    return hymt_cuda_capture(b, err);
+    if (rc == HYMT_OK) {
+        rc = hymt_cuda_capture(b, err);
+    }
+
+    return rc;
 }
 
 

@@ -112,8 +112,8 @@ test_two(void)
     is_int(ask(&b, HERE, 6, &held), HYMT_AGAIN, "then not six more");
     ok(b.busy, "which would be there but for one that loads");
     is_int(held, 6, "of six");
-    is_int(ask(&b, HERE, 11, &held), HYMT_AGAIN, "eleven can't be");
-    ok(!b.busy, "whoever loads");
+    is_int(ask(&b, HERE, 11, &held), HYMT_AGAIN, "eleven are not there");
+    ok(b.busy, "what one that loads gives back may be part of them");
     is_int(ask(&b, ELSEWHERE, 6, &held), HYMT_OK, "six of another place");
     is_int(ask(&b, HERE, 4, &held), HYMT_OK, "four more");
 
@@ -178,6 +178,16 @@ test_ranks(void)
     is_int(ask(&young, HERE, 8, &held), HYMT_AGAIN,
            "an older one that loads is waited for");
     ok(young.busy, "until it has");
+    hymt_claim_drop(&old);
+
+    /* what has been taken in part and given back is asked for whole */
+
+    is_int(ask(&young, HERE, 8, &held), HYMT_OK, "the newer one maps");
+    hymt_claim_took(&young, 1);
+    hymt_claim_wait(&young);
+    is_int(ask(&old, HERE, 8, &held), HYMT_AGAIN, "and can't go on: its place");
+    is_int(held, 8, "is kept whole");
+    hymt_claim_drop(&young);
     hymt_claim_drop(&old);
 
     /* a small newer one does not wait for a large older one */
