@@ -7,6 +7,7 @@
 #include "batch_check.h"
 #include "claim.h"
 #include "cpu.h"
+#include "memory_cpu.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,11 +125,11 @@ hymt_cpu_build(hymt_backend_t *b, const hymt_model_t *model, hymt_error_t *err)
     rc = hymt_cpu_fits(b, model, err);
 
     if (rc == HYMT_OK) {
-        rc = hymt_arena_map(&b->arena, "activations", false, err);
+        rc = hymt_mapping_make(&b->mapping, "activations", false, err);
     }
 
     if (rc == HYMT_OK) {
-        rc = hymt_arena_map(&b->kv_arena, "KV cache", false, err);
+        rc = hymt_mapping_make(&b->kv_mapping, "KV cache", false, err);
     }
 
     if (rc != HYMT_OK) {
@@ -170,9 +171,9 @@ hymt_cpu_fits(const hymt_backend_t *b, const hymt_model_t *model,
 
     weights = hymt_weights_bytes(model);
 
-    overflow = b->arena.overflow || b->kv_arena.overflow
-               || hymt_add_overflow(weights, b->arena.used, &sum)
-               || hymt_add_overflow(sum, b->kv_arena.used, &sum);
+    overflow = b->mapping.overflow || b->kv_mapping.overflow
+               || hymt_add_overflow(weights, b->mapping.used, &sum)
+               || hymt_add_overflow(sum, b->kv_mapping.used, &sum);
 
     rc = hymt_claim_ask(overflow ? NULL : b->params.claim, HYMT_CLAIM_HOST,
                         overflow ? UINT64_MAX : sum, hymt_cpu_available, NULL,
@@ -184,8 +185,8 @@ hymt_cpu_fits(const hymt_backend_t *b, const hymt_model_t *model,
                          " MB for activations are needed, %" PRIu64 " MB are"
                          " available%s: a smaller max_batch or KV cache needs"
                          " less", weights / 1000000,
-                         b->kv_arena.used / 1000000, b->params.n_blocks,
-                         b->arena.used / 1000000, available / 1000000,
+                         b->kv_mapping.used / 1000000, b->params.n_blocks,
+                         b->mapping.used / 1000000, available / 1000000,
                          hymt_claim_text(held, loads));
     }
 
@@ -205,16 +206,16 @@ hymt_cpu_available(void *data, uint64_t *bytes, hymt_error_t *err)
 }
 
 
-/* Called twice, see arena.h. */
+/* Called twice, see mapping.h. */
 static void
 hymt_cpu_layout(hymt_backend_t *b)
 {
     uint32_t              i, group;
     uint64_t              rows, half, words;
-    hymt_arena_t         *a;
+    hymt_mapping_t       *map;
     const hymt_config_t  *c;
 
-    a = &b->arena;
+    map = &b->mapping;
     c = &b->config;
     rows = b->params.max_rows;
     half = c->head_dim / 2;
@@ -235,42 +236,42 @@ hymt_cpu_layout(hymt_backend_t *b)
     b->ld_act = b->act_width + 16;
     b->ld_logits = hymt_round_up(c->vocab, HYMT_PANEL) + 16;
 
-    b->x = hymt_arena_take(a, rows, b->ld_hidden * sizeof(float));
-    b->h = hymt_arena_take(a, hymt_max(rows, HYMT_LOGIT_ROWS),
-                           b->ld_hidden * sizeof(float));
-    b->qkv = hymt_arena_take(a, rows, b->ld_qkv * sizeof(float));
-    b->q = hymt_arena_take(a, rows, b->ld_q * sizeof(float));
-    b->o = hymt_arena_take(a, rows, b->ld_o * sizeof(float));
-    b->act = hymt_arena_take(a, rows, b->ld_act * sizeof(float));
-    b->cos = hymt_arena_take(a, rows, half * sizeof(float));
-    b->sin = hymt_arena_take(a, rows, half * sizeof(float));
-    b->inv_freq = hymt_arena_take(a, half, sizeof(float));
-    b->logits = hymt_arena_take(a, HYMT_LOGIT_ROWS,
-                                b->ld_logits * sizeof(float));
+    b->x = hymt_mapping_take(map, rows, b->ld_hidden * sizeof(float));
+    b->h = hymt_mapping_take(map, hymt_max(rows, HYMT_LOGIT_ROWS),
+                             b->ld_hidden * sizeof(float));
+    b->qkv = hymt_mapping_take(map, rows, b->ld_qkv * sizeof(float));
+    b->q = hymt_mapping_take(map, rows, b->ld_q * sizeof(float));
+    b->o = hymt_mapping_take(map, rows, b->ld_o * sizeof(float));
+    b->act = hymt_mapping_take(map, rows, b->ld_act * sizeof(float));
+    b->cos = hymt_mapping_take(map, rows, half * sizeof(float));
+    b->sin = hymt_mapping_take(map, rows, half * sizeof(float));
+    b->inv_freq = hymt_mapping_take(map, half, sizeof(float));
+    b->logits = hymt_mapping_take(map, HYMT_LOGIT_ROWS,
+                                  b->ld_logits * sizeof(float));
 
-    b->rows = hymt_arena_take(a, rows, sizeof(hymt_cpu_row_t));
-    b->tiles = hymt_arena_take(a, rows, sizeof(hymt_cpu_tile_t));
-    b->wanted = hymt_arena_take(a, rows, sizeof(hymt_cpu_logit_t));
-    b->bad = hymt_arena_take(a, rows, sizeof(uint32_t));
-    b->sampled = hymt_arena_take(a, b->params.max_batch, sizeof(uint32_t));
-    b->slots = hymt_arena_take(a, b->params.max_batch,
-                               sizeof(hymt_cpu_slot_t));
+    b->rows = hymt_mapping_take(map, rows, sizeof(hymt_cpu_row_t));
+    b->tiles = hymt_mapping_take(map, rows, sizeof(hymt_cpu_tile_t));
+    b->wanted = hymt_mapping_take(map, rows, sizeof(hymt_cpu_logit_t));
+    b->bad = hymt_mapping_take(map, rows, sizeof(uint32_t));
+    b->sampled = hymt_mapping_take(map, b->params.max_batch, sizeof(uint32_t));
+    b->slots = hymt_mapping_take(map, b->params.max_batch,
+                                 sizeof(hymt_cpu_slot_t));
 
-    b->tile = hymt_arena_take(a, b->n_threads, sizeof(float *));
-    b->attn = hymt_arena_take(a, b->n_threads, sizeof(float *));
-    b->weight = hymt_arena_take(a, b->n_threads, sizeof(double *));
+    b->tile = hymt_mapping_take(map, b->n_threads, sizeof(float *));
+    b->attn = hymt_mapping_take(map, b->n_threads, sizeof(float *));
+    b->weight = hymt_mapping_take(map, b->n_threads, sizeof(double *));
 
     for (i = 0; i < b->n_threads; i++) {
         float   *tile, *attn;
         double  *weight;
 
-        tile = hymt_arena_take(a, rows, HYMT_ITEM_PANELS * HYMT_PANEL
-                                        * sizeof(float));
-        attn = hymt_arena_take(a, (uint64_t) HYMT_TILE_ROWS * group,
-                               (b->dim + 18) * sizeof(float));
-        weight = hymt_arena_take(a, c->vocab, sizeof(double));
+        tile = hymt_mapping_take(map, rows, HYMT_ITEM_PANELS * HYMT_PANEL
+                                            * sizeof(float));
+        attn = hymt_mapping_take(map, (uint64_t) HYMT_TILE_ROWS * group,
+                                 (b->dim + 18) * sizeof(float));
+        weight = hymt_mapping_take(map, c->vocab, sizeof(double));
 
-        if (b->arena.base != NULL) {
+        if (b->mapping.base != NULL) {
             b->tile[i] = tile;
             b->attn[i] = attn;
             b->weight[i] = weight;
@@ -280,9 +281,9 @@ hymt_cpu_layout(hymt_backend_t *b)
     for (i = 0; i < b->params.max_batch; i++) {
         uint64_t  *seen;
 
-        seen = hymt_arena_take(a, words, sizeof(uint64_t));
+        seen = hymt_mapping_take(map, words, sizeof(uint64_t));
 
-        if (b->arena.base != NULL) {
+        if (b->mapping.base != NULL) {
             b->slots[i].seen = seen;
         }
     }
@@ -303,7 +304,7 @@ hymt_cpu_layout_kv(hymt_backend_t *b)
 
     block = (uint64_t) b->kv_block * sizeof(float) * c->n_layers;
 
-    b->kv = hymt_arena_take(&b->kv_arena, b->params.n_blocks, block);
+    b->kv = hymt_mapping_take(&b->kv_mapping, b->params.n_blocks, block);
 }
 
 
@@ -316,8 +317,8 @@ hymt_cpu_destroy(hymt_backend_t *b)
 
     hymt_pool_destroy(b->pool);
     hymt_weights_free(&b->weights);
-    hymt_arena_unmap(&b->kv_arena);
-    hymt_arena_unmap(&b->arena);
+    hymt_mapping_free(&b->kv_mapping);
+    hymt_mapping_free(&b->mapping);
     free(b);
 }
 
@@ -541,9 +542,9 @@ static void
 hymt_cpu_memory(const hymt_backend_t *b, uint64_t *weights, uint64_t *kv,
     uint64_t *other)
 {
-    *weights = b->weights.arena.size;
-    *kv = b->kv_arena.size;
-    *other = b->arena.size + sizeof(hymt_backend_t)
+    *weights = b->weights.mapping.size;
+    *kv = b->kv_mapping.size;
+    *other = b->mapping.size + sizeof(hymt_backend_t)
              + b->config.n_layers * sizeof(hymt_layer_weights_t);
 }
 

@@ -60,8 +60,8 @@ struct hymt_backend_s {
     uint32_t                n_threads;
 
     hymt_weights_t          weights;
-    hymt_arena_t            kv_arena;
-    hymt_arena_t            arena;        /* everything below */
+    hymt_mapping_t          kv_mapping;
+    hymt_mapping_t          mapping;      /* everything below */
 
     /* sizes in floats; lines of a power of two would share cache sets */
     uint32_t                dim;          /* head_dim rounded up to 16 */

@@ -36,8 +36,8 @@ typedef struct {
 
 
 static void hymt_weights_layout(hymt_weights_t *w, const hymt_model_t *model);
-static void hymt_matrix_layout(hymt_arena_t *a, hymt_matrix_t *m, uint32_t n,
-    const hymt_tensor_t *const *parts, uint32_t n_parts);
+static void hymt_matrix_layout(hymt_mapping_t *map, hymt_matrix_t *m,
+    uint32_t n, const hymt_tensor_t *const *parts, uint32_t n_parts);
 static uint64_t hymt_load_size(const hymt_config_t *c);
 static hymt_status_t hymt_weights_read(hymt_weights_t *w,
     const hymt_model_t *model, hymt_loader_t *l);
@@ -64,7 +64,7 @@ hymt_weights_bytes(const hymt_model_t *model)
     }
 
     hymt_weights_layout(&w, model);
-    bytes = w.arena.overflow ? UINT64_MAX : w.arena.used;
+    bytes = w.mapping.overflow ? UINT64_MAX : w.mapping.used;
 
     free(w.layers);
 
@@ -97,7 +97,7 @@ hymt_weights_load(hymt_weights_t *w, const hymt_model_t *model,
 
     hymt_weights_layout(w, model);
 
-    rc = hymt_arena_map(&w->arena, "weights", true, err);
+    rc = hymt_mapping_make(&w->mapping, "weights", true, err);
     if (rc != HYMT_OK) {
         goto done;
     }
@@ -121,7 +121,7 @@ done:
 void
 hymt_weights_free(hymt_weights_t *w)
 {
-    hymt_arena_unmap(&w->arena);
+    hymt_mapping_free(&w->mapping);
     free(w->layers);
     memset(w, 0, sizeof(*w));
 }
@@ -131,52 +131,52 @@ static void
 hymt_weights_layout(hymt_weights_t *w, const hymt_model_t *model)
 {
     uint32_t               i, dim;
-    hymt_arena_t          *a;
+    hymt_mapping_t        *map;
     const hymt_layer_t    *t;
     const hymt_config_t   *c;
     hymt_layer_weights_t  *layer;
 
-    a = &w->arena;
+    map = &w->mapping;
     c = &model->config;
     dim = hymt_round_up(c->head_dim, 16);
 
-    hymt_matrix_layout(a, &w->embed, c->vocab, &model->embed, 1);
+    hymt_matrix_layout(map, &w->embed, c->vocab, &model->embed, 1);
 
     if (model->lm_head == model->embed) {
         w->lm_head = w->embed;
 
     } else {
-        hymt_matrix_layout(a, &w->lm_head, c->vocab, &model->lm_head, 1);
+        hymt_matrix_layout(map, &w->lm_head, c->vocab, &model->lm_head, 1);
     }
 
-    w->norm = hymt_arena_take(a, c->hidden, sizeof(float));
+    w->norm = hymt_mapping_take(map, c->hidden, sizeof(float));
 
     for (i = 0; i < c->n_layers; i++) {
         t = &model->layers[i];
         layer = &w->layers[i];
 
-        layer->input_norm = hymt_arena_take(a, c->hidden, sizeof(float));
-        layer->post_norm = hymt_arena_take(a, c->hidden, sizeof(float));
+        layer->input_norm = hymt_mapping_take(map, c->hidden, sizeof(float));
+        layer->post_norm = hymt_mapping_take(map, c->hidden, sizeof(float));
 
         if (c->qk_norm) {
-            layer->q_norm = hymt_arena_take(a, dim, sizeof(float));
-            layer->k_norm = hymt_arena_take(a, dim, sizeof(float));
+            layer->q_norm = hymt_mapping_take(map, dim, sizeof(float));
+            layer->k_norm = hymt_mapping_take(map, dim, sizeof(float));
         }
 
-        hymt_matrix_layout(a, &layer->qkv,
+        hymt_matrix_layout(map, &layer->qkv,
                            (c->n_heads + 2 * c->n_kv_heads) * c->head_dim,
                            (const hymt_tensor_t *[]) { t->q, t->k, t->v }, 3);
-        hymt_matrix_layout(a, &layer->o, c->hidden, &t->o, 1);
-        hymt_matrix_layout(a, &layer->gate_up,
+        hymt_matrix_layout(map, &layer->o, c->hidden, &t->o, 1);
+        hymt_matrix_layout(map, &layer->gate_up,
                            2 * hymt_round_up(c->ffn, HYMT_PANEL),
                            (const hymt_tensor_t *[]) { t->gate, t->up }, 2);
-        hymt_matrix_layout(a, &layer->down, c->hidden, &t->down, 1);
+        hymt_matrix_layout(map, &layer->down, c->hidden, &t->down, 1);
     }
 }
 
 
 static void
-hymt_matrix_layout(hymt_arena_t *a, hymt_matrix_t *m, uint32_t n,
+hymt_matrix_layout(hymt_mapping_t *map, hymt_matrix_t *m, uint32_t n,
     const hymt_tensor_t *const *parts, uint32_t n_parts)
 {
     uint32_t  i;
@@ -190,8 +190,8 @@ hymt_matrix_layout(hymt_arena_t *a, hymt_matrix_t *m, uint32_t n,
         m->f32 |= parts[i]->dtype != HYMT_BF16;
     }
 
-    m->data = hymt_arena_take(a, (uint64_t) m->n_panels * HYMT_PANEL,
-                              (uint64_t) m->k * (m->f32 ? 4 : 2));
+    m->data = hymt_mapping_take(map, (uint64_t) m->n_panels * HYMT_PANEL,
+                                (uint64_t) m->k * (m->f32 ? 4 : 2));
 }
 
 

@@ -5,13 +5,13 @@
  * of x are one: q, k and v row after row, gate and up in alternating panels
  * (so that one item of work has both values of its outputs).
  *
- * Ownership: all memory is in the arena.  Thread: any once loaded.
+ * Ownership: all memory is in the mapping.  Thread: any once loaded.
  */
 
 #ifndef HYMT_WEIGHTS_H
 #define HYMT_WEIGHTS_H
 
-#include "arena.h"
+#include "mapping.h"
 #include "kernels.h"
 #include "pool.h"
 
@@ -29,7 +29,7 @@ typedef struct {
 
 
 typedef struct {
-    hymt_arena_t           arena;
+    hymt_mapping_t         mapping;
     hymt_layer_weights_t  *layers;     /* [n_layers] */
     float                 *norm;       /* [hidden] */
     hymt_matrix_t          embed;      /* [vocab, hidden] */

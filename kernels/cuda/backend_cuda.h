@@ -63,7 +63,7 @@ typedef struct {
 } hymt_cuda_switches_t;
 
 
-/* Device memory taken in two turns, as arena.h does it with the host's. */
+/* Device memory taken in two turns, as mapping.h does it with the host's. */
 typedef struct {
     uint8_t  *base;       /* owned; NULL while counting */
     uint64_t  used;

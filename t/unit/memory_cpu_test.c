@@ -1,9 +1,9 @@
 /*
- * arena_test.c - what the limit of a cgroup leaves: see arena.h.
+ * memory_cpu_test.c - what the limit of a cgroup leaves.
  */
 
+#include "memory_cpu.h"
 #include "tap.h"
-#include "weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ say(const char *name, const char *text)
 int
 main(void)
 {
-    snprintf(group, sizeof(group), "/tmp/arena_test.XXXXXX");
+    snprintf(group, sizeof(group), "/tmp/memory_cpu_test.XXXXXX");
 
     if (mkdtemp(group) == NULL) {
         return 1;

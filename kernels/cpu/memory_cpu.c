@@ -1,85 +1,16 @@
 /*
- * arena.c - see arena.h.
+ * memory_cpu.c - see memory_cpu.h.
  */
 
-#include "arena.h"
+#include "memory_cpu.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 
 static uint64_t hymt_memory_number(const char *group, const char *name,
     const char *key, uint64_t absent);
-
-
-void *
-hymt_arena_take(hymt_arena_t *a, uint64_t count, uint64_t size)
-{
-    void      *p;
-    uint64_t   bytes, end;
-
-    if (hymt_mul_overflow(count, size, &bytes)
-        || hymt_add_overflow(a->used, bytes, &end)
-        || hymt_add_overflow(end, 63, &end))
-    {
-        a->overflow = true;
-        return NULL;
-    }
-
-    p = a->base != NULL ? a->base + a->used : NULL;
-    a->used = end / 64 * 64;
-
-    return p;
-}
-
-
-hymt_status_t
-hymt_arena_map(hymt_arena_t *a, const char *what, bool huge,
-    hymt_error_t *err)
-{
-    void  *p;
-
-    if (a->overflow || a->used > SIZE_MAX / 2) {
-        return hymt_fail(err, "%s: the size does not fit in memory: lower"
-                         " the context or the batch", what);
-    }
-
-    a->size = hymt_max(a->used, 64);
-
-    p = mmap(NULL, a->size, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1,
-             0);
-    if (p == MAP_FAILED) {
-        a->size = 0;
-        (void) hymt_fail(err, "%s: can't get %" PRIu64 " bytes of memory: %s",
-                         what, a->used, strerror(errno));
-        return HYMT_AGAIN;
-    }
-
-    /* a hint: reading weights is half again as fast with 2 MiB pages */
-
-    if (huge) {
-        (void) madvise(p, a->size, MADV_HUGEPAGE);
-    }
-
-    a->base = p;
-    a->used = 0;
-
-    return HYMT_OK;
-}
-
-
-void
-hymt_arena_unmap(hymt_arena_t *a)
-{
-    if (a->base != NULL) {
-        munmap(a->base, a->size);
-    }
-
-    memset(a, 0, sizeof(*a));
-}
 
 
 uint64_t
