@@ -8,8 +8,8 @@
       writes lines of "text in hexadecimal, tab, ids" for t/unit/tokenizer_test.c
   tokenizer-vectors.py --prompts t/data/prompts.txt
       writes lines of "family, source, target, terms, context, style, 1 where
-      the text is formatted, text, ids" for t/unit/prompt_test.c, texts in
-      hexadecimal, through transformers' apply_chat_template
+      the text is formatted, text, ids" for t/unit/prompt_vectors_test.c, texts
+      in hexadecimal, through transformers' apply_chat_template
   tokenizer-vectors.py --chats t/data/chats.txt
       writes lines of "template, chat, text of the prompt, ids or -", in
       hexadecimal, the chat as engine/job_parts.h writes it
