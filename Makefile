@@ -51,7 +51,7 @@ UNIT_SRCS := $(sort $(wildcard t/unit/*_test.c))
 UNIT      := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit/%)
 BENCH     := $(patsubst bench/%.c,$(BUILD)/bench/%, \
                $(filter-out bench/cuda_%,$(wildcard bench/*.c))) \
-             $(BUILD)/bench/http-load
+             $(BUILD)/bench/http-load $(BUILD)/bench/random-model
 UNIT_SAN  := $(UNIT_SRCS:t/unit/%.c=$(BUILD)/unit-san/%)
 FUZZ_SRCS := $(sort $(wildcard t/fuzz/*.c))
 FUZZ      := $(FUZZ_SRCS:t/fuzz/%.c=$(BUILD)/bin/%)
@@ -317,6 +317,10 @@ $(BUILD)/bench/%: bench/%.c $(BUILD)/libhymt.a
 	$(CC) $(FLAGS) -Ikernels/cpu $< $(BUILD)/libhymt.a $(LIBS) -o $@
 
 $(BUILD)/bench/http-load: $(wildcard bench/http-load/*) $(BUILD)/libhymt.a
+$(BUILD)/bench/random-model: $(wildcard bench/random-model/*) \
+    $(BUILD)/libhymt.a
+
+$(BUILD)/bench/http-load $(BUILD)/bench/random-model:
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(filter %.c,$^) $(BUILD)/libhymt.a $(LIBS) -o $@
 
