@@ -8,16 +8,13 @@ use warnings;
 
 use lib 't/lib';
 
+use Hymt::AddressSpace;
 use Hymt::Http;
 use Hymt::Server;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-plan skip_all => 'limits of address space are not for sanitizers and cards'
-    if $ENV{HYMT_TEST_ASAN} || $ENV{TEST_NGINX_USE_VALGRIND}
-       || $ENV{HYMT_TEST_BACKEND};
-
-plan skip_all => 'there is no prlimit' if system('prlimit > /dev/null 2>&1');
+Hymt::AddressSpace::check();
 
 # 512 MB of KV, of which little is touched
 
@@ -44,24 +41,12 @@ END
 my $one = $s->http_json('/translate', { text => 'Open the file.',
                                         tgt_lang => 'de' });
 
-sub model { return $s->get('/status')->{json}{models}[0] }
-sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
-
-# Bytes of address space that a process may have from now on, or 'unlimited'.
-sub limit {
-    my ($pid, $bytes) = @_;
-
-    return system('prlimit', '--pid', $pid, "--as=$bytes:") == 0;
-}
-
-# Reloads, the new engine short of 300 MB, while a client's body keeps the old
+# Reloads, the new engine short of memory, while a client's body keeps the old
 # workers; that client's connection, and what it has not sent.
 sub reload {
-    my $old = host();
     my ($held, $rest) = $s->open_slow($one);
-    my ($kb) = Hymt::Process::slurp("/proc/$old/status") =~ /^VmSize:\s+(\d+)/m;
 
-    ok(limit($s->master(), $kb * 1024 - 300_000_000), 'less address space');
+    Hymt::AddressSpace::squeeze($s);
     $s->reload_short();
 
     return ($held, $rest);
@@ -99,13 +84,13 @@ my $want = $s->send($one)->{json}{translation};
     my ($held, $rest) = reload();
     my $waiting = $s->open($one);
 
-    is(model()->{state}, 'loading', 'the state is that of loading');
-    like(model()->{reason}, qr/bytes of memory/, 'the reason is memory');
+    is($s->model()->{state}, 'loading', 'the state is that of loading');
+    like($s->model()->{reason}, qr/bytes of memory/, 'the reason is memory');
     is($s->get('/ready')->{status}, 503, 'not ready');
     is($s->json('/now', { text => 'Open the file.', tgt_lang => 'de' })
          ->{status}, 503, 'who does not wait gets 503');
 
-    limit(host(), 'unlimited');
+    Hymt::AddressSpace::limit($s->host(), 'unlimited');
 
     is($s->read_response($waiting)->{json}{translation}, $want,
        'who waits is answered when there is memory');
@@ -124,7 +109,7 @@ my $want = $s->send($one)->{json}{translation};
     my $waiting = $s->open($one);
 
     sleep(1.5);
-    is(model()->{state}, 'loading', 'it waits as long as the old one is there');
+    is($s->model()->{state}, 'loading', 'it waits as long as the old one is there');
 
     $s->write($held, $rest);
     is($s->read_response($held)->{json}{translation}, $want,
@@ -132,10 +117,10 @@ my $want = $s->send($one)->{json}{translation};
 
     is($s->read_response($waiting)->{status}, 503,
        'who waits gets 503 when it has gone');
-    is(model()->{state}, 'failed', 'the new engine has failed');
-    like(model()->{reason}, qr/bytes of memory/, 'for the same reason');
+    is($s->model()->{state}, 'failed', 'the new engine has failed');
+    like($s->model()->{reason}, qr/bytes of memory/, 'for the same reason');
 
-    limit($s->master(), 'unlimited');
+    Hymt::AddressSpace::limit($s->master(), 'unlimited');
     $s->signal('HUP');
     ok($s->wait_ready('/status'), 'another reload mends it');
     is($s->send($one)->{json}{translation}, $want, 'as before');
@@ -144,7 +129,7 @@ my $want = $s->send($one)->{json}{translation};
 # nor when the old one was killed, and its pid is somebody else's
 
 SKIP: {
-    my $old = host();
+    my $old = $s->host();
     my ($held) = reload();
 
     kill 'KILL', $old;
@@ -155,7 +140,7 @@ SKIP: {
 
     skip 'no process can be given a pid here', 2 if !defined $taken;
 
-    ok($s->wait_until(10, sub { model()->{state} eq 'failed' }),
+    ok($s->wait_until(10, sub { $s->model()->{state} eq 'failed' }),
        'a process that has its pid is not waited for');
     is(kill('KILL', $taken), 1, 'which is there');
     waitpid $taken, 0;

@@ -8,86 +8,35 @@ use warnings;
 
 use lib 't/lib';
 
+use Hymt::AddressSpace;
 use Hymt::Device;
 use Hymt::Server;
 use Test::More;
 
 my $CODE = <<'END';
-#include "backend.h"
-
-#include <unistd.h>
-
-static hymt_backend_ops_t  ops;
-
-const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
-
-static hymt_status_t
-memory(int device, uint64_t *bytes, hymt_error_t *err)
-{
-    if (access(DIR "/none", F_OK) == 0) {
-        return hymt_fail(err, "device %d: there are 0 CUDA devices", device);
-    }
-
-    if (access(DIR "/full", F_OK) == 0) {
-        (void) hymt_fail(err, "not enough memory on device %d", device);
-        return HYMT_AGAIN;
-    }
-
-    *bytes = UINT64_C(8) << 30;
-
-    return HYMT_OK;
-}
+#include "device.h"
 
 const hymt_backend_ops_t *
 hymt_backend_cuda_ops(void)
 {
-    ops = hymt_backend_cpu;
-    ops.name = "cuda";
-    ops.device_memory = memory;
+    hymt_backend_ops_t  *ops = device_ops();
 
-    return &ops;
+    ops->device_memory = device_memory;
+
+    return ops;
 }
 END
 
-plan skip_all => 'limits of address space are not for sanitizers and cards'
-    if $ENV{HYMT_TEST_ASAN} || $ENV{TEST_NGINX_USE_VALGRIND}
-       || $ENV{HYMT_TEST_BACKEND};
+Hymt::AddressSpace::check();
+Hymt::Device::check();
 
 my $s = Hymt::Server->new(timeout => 60, log_level => 'notice',
-                          conf => <<'END');
-%%GLOBALS%%
-worker_processes 2;
-env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
-events { worker_connections 64; }
-http {
-    %%GLOBALS_HTTP%%
-    client_body_timeout 60s;
-    hymt_model demo { path %%MODEL%%; threads 1; max_batch 4;
-                      kv_tokens 65536; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location = /translate { hymt_translate demo; }
-        location = /status { hymt_status; }
-    }
-}
-END
-
-Hymt::Device::check();
-plan skip_all => 'there is no prlimit' if system('prlimit > /dev/null 2>&1');
+    conf => Hymt::Device::conf(2, demo => 'max_batch 4; kv_tokens 65536;'));
 
 my $dir = Hymt::Device::build($s, $CODE);
 
-my $one = $s->http_json('/translate', { text => 'Open the file.',
-                                        tgt_lang => 'de' });
-
-sub model { return $s->get('/status')->{json}{models}[0] }
-sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
-
-sub limit {
-    my ($pid, $bytes) = @_;
-
-    return system('prlimit', '--pid', $pid, "--as=$bytes:") == 0;
-}
+my $one = $s->http_json('/demo', { text => 'Open the file.',
+                                   tgt_lang => 'de' });
 
 # Reloads while a client's body keeps the old workers; the new engine waits.
 # That client's connection, what it has not sent, and where the log was.
@@ -114,7 +63,7 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
 
     my ($held, $rest, $from) = reload();
 
-    like(model()->{reason}, qr/not enough memory on device 0/, 'for a card');
+    like($s->model()->{reason}, qr/not enough memory on device 0/, 'for a card');
 
     unlink "$dir/full";
     ok($s->wait_ready('/status'), 'ready when there is some');
@@ -135,7 +84,7 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
     like(substr($s->log(), $from),
          qr/backend cpu \(auto: no CUDA: not enough memory on device 0\)/,
          'on the CPU, for that reason');
-    like(model()->{reason}, qr/auto: no CUDA: not enough memory on device 0/,
+    like($s->model()->{reason}, qr/auto: no CUDA: not enough memory on device 0/,
          'which the status has, too');
 
     unlink "$dir/full";
@@ -146,22 +95,19 @@ like($s->log(), qr/: backend cuda: /, 'on the device');
 {
     $s->write_file('place/none', '');
 
-    my ($kb) = Hymt::Process::slurp('/proc/' . host() . '/status')
-               =~ /^VmSize:\s+(\d+)/m;
-
-    ok(limit($s->master(), $kb * 1024 - 300_000_000), 'less address space');
+    Hymt::AddressSpace::squeeze($s);
 
     my ($held, $rest, $from) = reload();
 
-    like(model()->{reason}, qr/bytes of memory/, 'for memory of the host');
+    like($s->model()->{reason}, qr/bytes of memory/, 'for memory of the host');
 
     unlink "$dir/none";
-    limit(host(), 'unlimited');
-    limit($s->master(), 'unlimited');
+    Hymt::AddressSpace::limit($s->host(), 'unlimited');
+    Hymt::AddressSpace::limit($s->master(), 'unlimited');
     ok($s->wait_ready('/status'), 'ready when there is a card');
     like(substr($s->log(), $from), qr/ready in \S+ s: backend cuda: /,
          'nothing is left of why there was none');
-    unlike(model()->{reason}, qr/no CUDA/, 'nor in the status');
+    unlike($s->model()->{reason}, qr/no CUDA/, 'nor in the status');
 
     leave($held, $rest);
 }

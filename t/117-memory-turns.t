@@ -15,13 +15,11 @@ use Hymt::Server;
 use Test::More;
 
 my $CODE = <<'END';
-#include "backend.h"
 #include "claim.h"
+#include "device.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* bytes of the card, of an engine */
 #define CARD  10
@@ -31,10 +29,6 @@ static struct {
     hymt_backend_t *_Atomic  b;
     int                      fd;
 } taken[4];
-
-static hymt_backend_ops_t  ops;
-
-const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
 
 static hymt_status_t
 room(void *data, uint64_t *bytes, hymt_error_t *err)
@@ -138,51 +132,28 @@ destroy(hymt_backend_t *b)
 const hymt_backend_ops_t *
 hymt_backend_cuda_ops(void)
 {
-    ops = hymt_backend_cpu;
-    ops.name = "cuda";
-    ops.create = create;
-    ops.destroy = destroy;
+    hymt_backend_ops_t  *ops = device_ops();
 
-    return &ops;
+    ops->create = create;
+    ops->destroy = destroy;
+
+    return ops;
 }
 END
 
-my $CONF = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
-events { worker_connections 64; }
-http {
-    %%GLOBALS_HTTP%%
-    client_body_timeout 60s;
-    hymt_model demo { path %%MODEL%%; backend cuda; threads 1; max_batch 4;
-                      context 512; }
-    @MODEL@
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location = /translate { hymt_translate demo; }
-        @LOCATION@
-        location = /status { hymt_status; }
-    }
-}
-END
+my $BLOCK = 'backend cuda; max_batch 4; context 512;';
 
-my $TWO = $CONF
-    =~ s/\@MODEL\@/hymt_model other { path %%MODEL%%; backend cuda; threads 1; max_batch 4; context 512; }/r
-    =~ s/\@LOCATION\@/location = \/other { hymt_translate other; }/r;
-
-$CONF =~ s/\@\w+\@//g;
-
-my $s = Hymt::Server->new(timeout => 60, log_level => 'notice', conf => $TWO);
 Hymt::Device::check();
+
+my $s = Hymt::Server->new(timeout => 60, log_level => 'notice',
+    conf => Hymt::Device::conf(2, demo => $BLOCK, other => $BLOCK));
 
 my $dir = Hymt::Device::build($s, $CODE);
 
-my $one = $s->http_json('/translate', { text => 'Open the file.',
-                                        tgt_lang => 'de' });
+my $one = $s->http_json('/demo', { text => 'Open the file.',
+                                   tgt_lang => 'de' });
 
 sub models { return @{$s->get('/status')->{json}{models}} }
-sub host { return $s->get('/status')->{json}{engine_worker}{pid} }
 
 # A client that waits for an engine.
 sub waiting {
@@ -210,7 +181,7 @@ is_deeply(\@states, ['failed', 'ready'], 'one has the memory');
 is($failed->{reason}, 'not enough memory on the card', 'the other one says so');
 ok(!-e "$dir/overrun", 'and did not try to take it');
 
-$s->write_conf($CONF);
+$s->write_conf(Hymt::Device::conf(2, demo => $BLOCK));
 $s->signal('HUP');
 ok($s->wait_until(20, sub {
     my @m = models();
@@ -266,7 +237,7 @@ my $want = $s->send($one)->{json}{translation};
     ok($s->wait_until(20, sub { $s->children() == 2 }), 'and leaves');
 
     my $from = $s->log_size();
-    my $loads = host();
+    my $loads = $s->host();
     my $waits = waiting();
 
     # it has looked again by then

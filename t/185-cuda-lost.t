@@ -13,13 +13,7 @@ use Hymt::Server;
 use Test::More;
 
 my $CODE = <<'END';
-#include "backend.h"
-
-#include <unistd.h>
-
-static hymt_backend_ops_t  ops;
-
-const hymt_backend_ops_t *hymt_backend_cuda_ops(void);
+#include "device.h"
 
 static hymt_status_t
 launch(hymt_backend_t *b, const hymt_batch_t *batch, hymt_error_t *err)
@@ -41,50 +35,24 @@ collect(hymt_backend_t *b, uint32_t *tokens, hymt_error_t *err)
     return hymt_backend_cpu.collect(b, tokens, err);
 }
 
-static hymt_status_t
-memory(int device, uint64_t *bytes, hymt_error_t *err)
-{
-    if (access(DIR "/open", F_OK) == 0) {
-        return hymt_fail(err, "device %d: there are 0 CUDA devices", device);
-    }
-
-    *bytes = UINT64_C(8) << 30;
-
-    return HYMT_OK;
-}
-
 const hymt_backend_ops_t *
 hymt_backend_cuda_ops(void)
 {
-    ops = hymt_backend_cpu;
-    ops.name = "cuda";
-    ops.launch = launch;
-    ops.collect = collect;
-    ops.device_memory = memory;
+    hymt_backend_ops_t  *ops = device_ops();
 
-    return &ops;
-}
-END
+    ops->launch = launch;
+    ops->collect = collect;
+    ops->device_memory = device_memory;
 
-my $s = Hymt::Server->new(timeout => 60, conf => <<'END');
-%%GLOBALS%%
-worker_processes 3;
-env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
-events { worker_connections 512; }
-http {
-    %%GLOBALS_HTTP%%
-    hymt_model demo {
-        path %%MODEL%%; backend cuda; threads 1; max_batch 8; context 512;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location = /translate { hymt_translate demo; }
-        location = /status { hymt_status; }
-    }
+    return ops;
 }
 END
 
 Hymt::Device::check();
+
+my $s = Hymt::Server->new(timeout => 60,
+    conf => Hymt::Device::conf(3,
+        demo => 'backend cuda; max_batch 8; context 512;'));
 
 Hymt::Device::build($s, $CODE);
 
@@ -92,14 +60,10 @@ Hymt::Device::build($s, $CODE);
 sub requests {
     my ($n) = @_;
 
-    return map { $s->http_json('/translate',
-                               { text => "Open the file number $_ for me.",
-                                 tgt_lang => 'de' }) } 1 .. $n;
-}
-
-
-sub engine {
-    return $s->get('/status')->{json}{engine_worker}{pid};
+    return map {
+        $s->http_json('/demo', { text => "Open the file number $_ for me.",
+                                 tgt_lang => 'de' })
+    } 1 .. $n;
 }
 
 
@@ -112,7 +76,7 @@ my @want = map { $_->{json}{translation} } $s->send_many([requests(30)]);
 is(scalar(grep { defined } @want), 30, 'all are answered');
 
 for my $call (qw(launch collect)) {
-    my $pid = engine();
+    my $pid = $s->host();
 
     $s->write_file("place/$call", '');
 
@@ -137,7 +101,7 @@ for my $call (qw(launch collect)) {
               "$call fails: as without it");
 
     ok($s->wait_ready('/status'), "$call fails: an engine is ready");
-    isnt(engine(), $pid, "$call fails: in another process");
+    isnt($s->host(), $pid, "$call fails: in another process");
     like($s->log(), qr/worker process $pid exited with code 0/,
          "$call fails: the worker left of its own");
 }
@@ -150,7 +114,7 @@ like($s->log(), qr/cudaEventSynchronize\(\) failed: lost/, 'each time');
 
 # The device does not come back
 
-$s->write_file('place/open', '');
+$s->write_file('place/none', '');
 $s->write_file('place/launch', '');
 
 my ($res) = $s->send_many([requests(1)]);
@@ -158,8 +122,7 @@ my ($res) = $s->send_many([requests(1)]);
 is($res->{status}, 503, 'gone for good: 503');
 like($res->{head}, qr/^Retry-After: \d+/mi, 'to be asked again');
 ok($s->wait_until(20, sub {
-    ($s->get('/status')->{json}{models}[0]{reason} // '')
-        =~ /there are 0 CUDA devices/;
+    ($s->model()->{reason} // '') =~ /there are 0 CUDA devices/;
 }), 'the status has the reason');
 
 $s->finish();

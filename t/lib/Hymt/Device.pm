@@ -4,10 +4,11 @@ package Hymt::Device;
 # object, the engine's code for the CPU with some functions of the test's C.
 #
 #   Hymt::Device::check();      # skips where there can't be one
-#   my $dir = Hymt::Device::build($server, $code);
+#   my $s = Hymt::Server->new(conf => Hymt::Device::conf(2, demo => ''));
+#   my $dir = Hymt::Device::build($s, $code);
 #
-# It is %%DIR%%/device.so, for HYMT_CUDA_LIBRARY.  The code has DIR, that folder
-# ("place" in the server's), which any worker may write to.
+# It is %%DIR%%/device.so, for HYMT_CUDA_LIBRARY.  The code has device.h and DIR,
+# that folder ("place" in the server's), which any worker may write to.
 
 use strict;
 use warnings;
@@ -29,6 +30,37 @@ sub check {
 }
 
 
+# So many workers, and models: NAME => what its block says besides path and
+# threads.  Each is at /NAME, their state at /status.
+sub conf {
+    my ($workers, %models) = @_;
+    my ($blocks, $locations) = ('', '');
+
+    for my $name (sort keys %models) {
+        $blocks .= "    hymt_model $name { path %%MODEL%%; threads 1;"
+                   . " $models{$name} }\n";
+        $locations .= "        location = /$name { hymt_translate $name; }\n";
+    }
+
+    return <<"END";
+%%GLOBALS%%
+worker_processes $workers;
+env HYMT_CUDA_LIBRARY=%%DIR%%/device.so;
+events { worker_connections 512; }
+http {
+    %%GLOBALS_HTTP%%
+    client_body_timeout 60s;
+$blocks
+    server {
+        listen 127.0.0.1:%%PORT%%;
+$locations
+        location = /status { hymt_status; }
+    }
+}
+END
+}
+
+
 sub build {
     my ($s, $code) = @_;
 
@@ -46,7 +78,7 @@ sub build {
     $s->write_file('map', '{ global: hymt_backend_cuda_ops; local: *; };');
 
     is(system("$cc -std=c11 -D_GNU_SOURCE -Wall -Werror -shared -fPIC"
-              . " -Iengine"
+              . " -Iengine -It/lib/Hymt"
               . " -DDIR='\"$place\"' -o $dir/device.so $dir/device.c"
               . " $build/libhymt.a -Wl,--version-script=$dir/map"
               . ' -Wl,--as-needed -ljansson -lm -lpthread'),

@@ -381,7 +381,7 @@ sub reload {
 sub reload_short {
     my ($self) = @_;
 
-    my $old = $self->get('/status')->{json}{engine_worker}{pid};
+    my $old = $self->host();
     my $from = $self->log_size();
 
     $self->signal('HUP');
@@ -395,12 +395,18 @@ sub reload_short {
         my $told = () = substr($self->log(), $from)
                         =~ /gracefully shutting down/g;
 
-        return $told == 2
-               && $self->get('/status')->{json}{engine_worker}{pid} != $old;
+        return $told == 2 && $self->host() != $old;
     }), 'its workers serve');
 
     return $from;
 }
+
+
+# ---- engines, as /status has them ----
+
+# The pid of the worker that they are in; the first one's state.
+sub host  { return $_[0]->get('/status')->{json}{engine_worker}{pid} }
+sub model { return $_[0]->get('/status')->{json}{models}[0] }
 
 
 # ---- waiting ----
