@@ -219,7 +219,7 @@ $(GPU_CU): $(BUILD)/gpu/%: t/gpu/%.cu $(BUILD)/libhymt_cuda.a \
 	    $(BUILD)/libhymt.a $(LIBS) -o $@
 
 $(BUILD)/gpu/cuda_%: bench/cuda_%.cu $(BUILD)/libhymt_cuda.a \
-    $(BUILD)/libhymt.a
+    $(BUILD)/libhymt.a $(wildcard bench/*.cuh)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -It/unit -Iengine -Ikernels/cpu \
 	    -Xlinker --gc-sections,--as-needed $< $(BUILD)/libhymt_cuda.a \
