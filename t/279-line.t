@@ -156,5 +156,40 @@ sub all_answered {
     is(answered(), '1 2 5 6 8', 'gone: the others come in their order');
 }
 
+# one that comes when slots are free, but for those in line: at its headers' end
+# and at its body's
+
+{
+    my @socks = line('kept', 120, map { "Kept for number $_" } 1 .. 6);
+    my ($worker) = worker();
+    my $late = request('/translate', 'Late', 12);
+    my @late = map { [$s->open(substr($late, 0, $_)), substr($late, $_)] }
+               20, length($late) - 5;
+
+    is(in_flight(), 0, 'kept: both begin before the engine does');
+
+    $s->signal('CONT', $host);
+    ok($s->wait_until(20, sub { answered() ne '' || in_flight() == $SLOTS }),
+       'kept: the first are in');
+    $s->signal('STOP', $worker);
+
+    # what they free, and the late ones' ends, come to the worker in one turn
+
+    sleep 1;
+    $s->write(@$_) for @late;
+    $s->signal('CONT', $worker);
+
+    my @got = map { $s->read_response($_->[0]) } @late;
+
+    is($got[0]{status}, 429, 'kept: no slot for who comes now');
+    like($got[0]{body}, qr/the model's queue is full/, 'kept: at its headers');
+    is($got[1]{status}, 429, 'kept: nor for who was late');
+    like($got[1]{body}, qr/the queue of model \\"one\\" is full/,
+         'kept: at its body');
+
+    all_answered('kept', @socks);
+    is(answered(), join(' ', 1 .. 6), 'kept: those in line have them');
+}
+
 $s->finish();
 done_testing();
