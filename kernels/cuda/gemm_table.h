@@ -1,6 +1,6 @@
 /*
  * gemm_table.h - the fastest way to cut each known product, as measured by
- * "build/bench/cuda_gemm rows" on an H200 (cc 9.0, 132 SMs).
+ * "build/gpu/cuda_gemm tune" on an H200 (cc 9.0, 132 SMs).
  *
  * A row serves up to m rows of x.  Only speed depends on it: all ways give the
  * same bits.  cublasLt's algorithms are its own words, and mean something to
