@@ -32,15 +32,19 @@ static const hymt_scan_t  hymt_quick_odd = {
 };
 
 
+static bool hymt_quick_flat(hymt_quick_t *r, hymt_json_member_t *m);
+static bool hymt_quick_scalar(hymt_quick_t *r, hymt_json_member_t *m);
+static bool hymt_quick_span(hymt_quick_t *r, const char **text, size_t *len);
+static bool hymt_quick_known(const hymt_json_member_t *member, size_t n);
 static json_t *hymt_quick_value(hymt_quick_t *r);
 static json_t *hymt_quick_nested(hymt_quick_t *r);
 static bool hymt_quick_members(hymt_quick_t *r, json_t *object);
 static bool hymt_quick_member(hymt_quick_t *r, json_t *object);
 static bool hymt_quick_items(hymt_quick_t *r, json_t *array);
 static bool hymt_quick_more(hymt_quick_t *r, char close, bool *end);
-static json_t *hymt_quick_word(hymt_quick_t *r, const char *word,
-    json_t *value);
+static bool hymt_quick_word(hymt_quick_t *r, const char *word);
 static json_t *hymt_quick_number(hymt_quick_t *r);
+static bool hymt_quick_figure(hymt_quick_t *r, hymt_json_member_t *m);
 static int64_t hymt_quick_integer(const char *p, size_t n);
 static size_t hymt_quick_digits(hymt_quick_t *r);
 static bool hymt_quick_string(hymt_quick_t *r, const char **text, size_t *len);
@@ -84,6 +88,121 @@ hymt_json_quick(const char *data, size_t len, size_t most)
 }
 
 
+size_t
+hymt_json_flat(const char *data, size_t len, hymt_json_member_t *member,
+    size_t cap)
+{
+    bool          end;
+    size_t        n;
+    hymt_quick_t  r;
+
+    memset(&r, 0, sizeof(r));
+    r.p = data;
+    r.end = data + len;
+
+    if (hymt_quick_peek(&r) != '{' || !hymt_utf8_check(data, len, NULL)) {
+        return 0;
+    }
+
+    r.p++;
+    n = 0;
+
+    do {
+        if (n == cap || !hymt_quick_flat(&r, &member[n])
+            || hymt_quick_known(member, n) || !hymt_quick_more(&r, '}', &end))
+        {
+            return 0;
+        }
+
+        n++;
+
+    } while (!end);
+
+    (void) hymt_quick_peek(&r);
+
+    return r.p == r.end ? n : 0;
+}
+
+
+static bool
+hymt_quick_flat(hymt_quick_t *r, hymt_json_member_t *m)
+{
+    if (hymt_quick_peek(r) != '"'
+        || !hymt_quick_span(r, &m->name, &m->name_len)
+        || m->name_len >= HYMT_QUICK_KEY || hymt_quick_peek(r) != ':')
+    {
+        return false;
+    }
+
+    r->p++;
+    m->tree = NULL;
+
+    return hymt_quick_scalar(r, m);
+}
+
+
+static bool
+hymt_quick_scalar(hymt_quick_t *r, hymt_json_member_t *m)
+{
+    switch (hymt_quick_peek(r)) {
+
+    case '"':
+        m->type = JSON_STRING;
+        return hymt_quick_span(r, &m->text, &m->len);
+
+    case 't':
+        m->type = JSON_TRUE;
+        return hymt_quick_word(r, "true");
+
+    case 'f':
+        m->type = JSON_FALSE;
+        return hymt_quick_word(r, "false");
+
+    default:
+        return hymt_quick_figure(r, m);
+    }
+}
+
+
+/* A string that stands for itself. */
+static bool
+hymt_quick_span(hymt_quick_t *r, const char **text, size_t *len)
+{
+    size_t  n;
+
+    r->p++;
+    n = hymt_scan(&hymt_quick_odd, r->p, 0, (size_t) (r->end - r->p));
+
+    if (r->p + n == r->end || r->p[n] != '"') {
+        return false;
+    }
+
+    *text = r->p;
+    *len = n;
+    r->p += n + 1;
+
+    return true;
+}
+
+
+/* Whether the last one of n + 1 members has the name of another one. */
+static bool
+hymt_quick_known(const hymt_json_member_t *member, size_t n)
+{
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+        if (member[i].name_len == member[n].name_len
+            && memcmp(member[i].name, member[n].name, member[n].name_len) == 0)
+        {
+            return true;
+        }
+    }
+
+    return false;
+}
+
+
 static json_t *
 hymt_quick_value(hymt_quick_t *r)
 {
@@ -105,13 +224,13 @@ hymt_quick_value(hymt_quick_t *r)
         return hymt_quick_nested(r);
 
     case 't':
-        return hymt_quick_word(r, "true", json_true());
+        return hymt_quick_word(r, "true") ? json_true() : NULL;
 
     case 'f':
-        return hymt_quick_word(r, "false", json_false());
+        return hymt_quick_word(r, "false") ? json_false() : NULL;
 
     case 'n':
-        return hymt_quick_word(r, "null", json_null());
+        return hymt_quick_word(r, "null") ? json_null() : NULL;
 
     default:
         return hymt_quick_number(r);
@@ -247,29 +366,42 @@ hymt_quick_more(hymt_quick_t *r, char close, bool *end)
 }
 
 
-static json_t *
-hymt_quick_word(hymt_quick_t *r, const char *word, json_t *value)
+static bool
+hymt_quick_word(hymt_quick_t *r, const char *word)
 {
     size_t  n;
 
     n = strlen(word);
 
     if ((size_t) (r->end - r->p) < n || memcmp(r->p, word, n) != 0) {
-        return NULL;
+        return false;
     }
 
     r->p += n;
 
-    return value;
+    return true;
 }
 
 
 static json_t *
 hymt_quick_number(hymt_quick_t *r)
 {
+    hymt_json_member_t  m;
+
+    if (!hymt_quick_figure(r, &m)) {
+        return NULL;
+    }
+
+    return m.type == JSON_INTEGER ? json_integer(m.integer)
+                                  : json_real(m.real);
+}
+
+
+static bool
+hymt_quick_figure(hymt_quick_t *r, hymt_json_member_t *m)
+{
     bool         whole;
     char         number[HYMT_QUICK_NUMBER], *end;
-    double       real;
     size_t       n, digits;
     const char  *from;
 
@@ -305,11 +437,14 @@ hymt_quick_number(hymt_quick_t *r)
     if (digits == 0 || n >= sizeof(number)
         || (whole && digits > HYMT_QUICK_DIGITS))
     {
-        return NULL;
+        return false;
     }
 
     if (whole) {
-        return json_integer(hymt_quick_integer(from, n));
+        m->type = JSON_INTEGER;
+        m->integer = hymt_quick_integer(from, n);
+        m->real = (double) m->integer;
+        return true;
     }
 
     memcpy(number, from, n);
@@ -317,9 +452,10 @@ hymt_quick_number(hymt_quick_t *r)
 
     /* a locale may have another point */
 
-    real = strtod(number, &end);
+    m->type = JSON_REAL;
+    m->real = strtod(number, &end);
 
-    return *end == '\0' && isfinite(real) ? json_real(real) : NULL;
+    return *end == '\0' && isfinite(m->real);
 }
 
 

@@ -26,4 +26,28 @@
 json_t *hymt_json_quick(const char *data, size_t len, size_t most);
 
 
+/* A member of an object.  Text is in the data, without an end of its own. */
+
+typedef struct {
+    const char  *name;
+    size_t       name_len;
+    json_type    type;
+    const char  *text;      /* of JSON_STRING */
+    size_t       len;
+    int64_t      integer;   /* of JSON_INTEGER */
+    double       real;      /* of JSON_REAL and JSON_INTEGER */
+    json_t      *tree;      /* NULL; for callers that have one */
+} hymt_json_member_t;
+
+
+/*
+ * The members of an object of strings without escapes, numbers and booleans,
+ * read without allocating anything: what small requests mostly are.  Returns
+ * how many there are; 0 where the object is of another kind, has none or more
+ * than `cap`, or hymt_json_quick() would give NULL.
+ */
+size_t hymt_json_flat(const char *data, size_t len, hymt_json_member_t *member,
+    size_t cap);
+
+
 #endif /* HYMT_JSON_QUICK_H */

@@ -415,7 +415,7 @@ ngx_int_t ngx_http_hymt_float(ngx_http_hymt_call_t *call, const char *name,
     double real, float *value);
 
 /* "an array", "a string" ...: of a JSON value, for messages */
-const char *ngx_http_hymt_type(json_t *value);
+const char *ngx_http_hymt_type(json_type type);
 
 /* the beginning of a client's string, for messages: no NUL ends it */
 const char *ngx_http_hymt_show(char shown[NGX_HTTP_HYMT_SHOWN],

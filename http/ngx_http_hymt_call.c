@@ -306,7 +306,7 @@ ngx_http_hymt_call_admit(ngx_http_hymt_call_t *call)
     size_t      need;
     ngx_uint_t  i;
 
-    if (call->session != NULL
+    if (call->session.len != 0
         && ngx_http_hymt_session_context(call) != NGX_OK)
     {
         ngx_http_hymt_answer_failure(call, &call->failure);

@@ -230,7 +230,7 @@ struct ngx_http_hymt_call_s {
     ngx_str_t                   args;
     char                       *part;      /* what "*" stood for */
     char                       *owner;     /* hymt_owner; NULL without one */
-    const char                 *session;   /* its id, in root; or NULL */
+    ngx_str_t                   session;   /* its id, in root or body */
     char                       *session_text;
     char                       *boundary;  /* of multipart/form-data */
     char                       *body;

@@ -15,66 +15,76 @@
 
 
 #include "ngx_http_hymt_native.h"
+#include "json_quick.h"
+
+
+/* members of a body that is read without jansson */
+#define NGX_HTTP_HYMT_NATIVE_FLAT  24
 
 
 typedef struct {
-    const char   *name;
+    ngx_str_t     name;
     ngx_int_t   (*set)(ngx_http_hymt_call_t *call, const char *name,
-                       json_t *value);
+                       const hymt_json_member_t *value);
 } ngx_http_hymt_field_t;
 
 
 static void ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call);
 static void ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_native_tree(ngx_http_hymt_call_t *call);
+static ngx_int_t ngx_http_hymt_native_member(ngx_http_hymt_call_t *call,
+    const hymt_json_member_t *value);
 static void ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_native_texts(ngx_http_hymt_call_t *call);
 static ngx_int_t ngx_http_hymt_native_text(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_lang(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call,
     const char *name, const char *value, size_t len, int32_t *lang);
 static ngx_int_t ngx_http_hymt_native_real(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_integer(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_bool(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
+static ngx_uint_t ngx_http_hymt_native_is(const hymt_json_member_t *value,
+    const char *text);
 static ngx_int_t ngx_http_hymt_native_part(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_session(ngx_http_hymt_call_t *call,
-    const char *name, json_t *value);
+    const char *name, const hymt_json_member_t *value);
 static ngx_int_t ngx_http_hymt_native_option(ngx_http_hymt_call_t *call,
     const char *name, double real, int64_t integer);
 static ngx_int_t ngx_http_hymt_native_wrong(ngx_http_hymt_call_t *call,
-    const char *name, const char *want, json_t *value);
+    const char *name, const char *want, json_type type);
 
 
 static ngx_http_hymt_field_t  ngx_http_hymt_fields[] = {
-    { "text", ngx_http_hymt_native_text },
-    { "src_lang", ngx_http_hymt_native_lang },
-    { "tgt_lang", ngx_http_hymt_native_lang },
-    { "format", ngx_http_hymt_native_enum },
-    { "split", ngx_http_hymt_native_enum },
-    { "terms", ngx_http_hymt_native_terms },
-    { "keep", ngx_http_hymt_native_keep },
-    { "context", ngx_http_hymt_native_part },
-    { "style", ngx_http_hymt_native_part },
-    { "stream", ngx_http_hymt_native_bool },
-    { "session_id", ngx_http_hymt_native_session },
-    { "temperature", ngx_http_hymt_native_real },
-    { "top_p", ngx_http_hymt_native_real },
-    { "top_k", ngx_http_hymt_native_integer },
-    { "repetition_penalty", ngx_http_hymt_native_real },
-    { "seed", ngx_http_hymt_native_integer },
-    { "max_tokens", ngx_http_hymt_native_integer },
-    { NULL, NULL }
+    { ngx_string("text"), ngx_http_hymt_native_text },
+    { ngx_string("src_lang"), ngx_http_hymt_native_lang },
+    { ngx_string("tgt_lang"), ngx_http_hymt_native_lang },
+    { ngx_string("format"), ngx_http_hymt_native_enum },
+    { ngx_string("split"), ngx_http_hymt_native_enum },
+    { ngx_string("terms"), ngx_http_hymt_native_terms },
+    { ngx_string("keep"), ngx_http_hymt_native_keep },
+    { ngx_string("context"), ngx_http_hymt_native_part },
+    { ngx_string("style"), ngx_http_hymt_native_part },
+    { ngx_string("stream"), ngx_http_hymt_native_bool },
+    { ngx_string("session_id"), ngx_http_hymt_native_session },
+    { ngx_string("temperature"), ngx_http_hymt_native_real },
+    { ngx_string("top_p"), ngx_http_hymt_native_real },
+    { ngx_string("top_k"), ngx_http_hymt_native_integer },
+    { ngx_string("repetition_penalty"), ngx_http_hymt_native_real },
+    { ngx_string("seed"), ngx_http_hymt_native_integer },
+    { ngx_string("max_tokens"), ngx_http_hymt_native_integer },
+    { ngx_null_string, NULL }
 };
 
 
@@ -128,39 +138,18 @@ ngx_http_hymt_native_parse(ngx_http_hymt_call_t *call)
 static void
 ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call)
 {
-    char                    known[400], *p;
-    json_t                 *root, *value;
-    const char             *key;
-    ngx_http_hymt_field_t  *field;
+    size_t              i, n;
+    hymt_json_member_t  member[NGX_HTTP_HYMT_NATIVE_FLAT];
 
-    root = ngx_http_hymt_params(call);
+    n = hymt_json_flat(call->body, call->body_len, member,
+                       NGX_HTTP_HYMT_NATIVE_FLAT);
 
-    if (root == NULL) {
+    if (n == 0 && ngx_http_hymt_native_tree(call) != NGX_OK) {
         return;
     }
 
-    json_object_foreach(root, key, value) {
-
-        for (field = ngx_http_hymt_fields; field->name; field++) {
-            if (field->name[0] == key[0] && strcmp(field->name, key) == 0) {
-                break;
-            }
-        }
-
-        if (field->name == NULL) {
-            p = known;
-
-            for (field = ngx_http_hymt_fields; field->name; field++) {
-                p += sprintf(p, "%s%s", p == known ? "" : ", ", field->name);
-            }
-
-            ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "unknown_field",
-                               "unknown field \"%.100s\"; known are %s", key,
-                               known);
-            return;
-        }
-
-        if (field->set(call, key, value) != NGX_OK) {
+    for (i = 0; i < n; i++) {
+        if (ngx_http_hymt_native_member(call, &member[i]) != NGX_OK) {
             return;
         }
     }
@@ -178,6 +167,70 @@ ngx_http_hymt_native_parse_json(ngx_http_hymt_call_t *call)
 }
 
 
+/* By jansson, which allocates: arrays, escapes, and what is wrong. */
+static ngx_int_t
+ngx_http_hymt_native_tree(ngx_http_hymt_call_t *call)
+{
+    json_t              *root, *value;
+    const char          *key;
+    hymt_json_member_t   member;
+
+    root = ngx_http_hymt_params(call);
+
+    if (root == NULL) {
+        return NGX_ERROR;
+    }
+
+    json_object_foreach(root, key, value) {
+        member.name = key;
+        member.name_len = strlen(key);
+        member.type = json_typeof(value);
+        member.text = json_string_value(value);
+        member.len = json_string_length(value);
+        member.integer = json_integer_value(value);
+        member.real = json_number_value(value);
+        member.tree = value;
+
+        if (ngx_http_hymt_native_member(call, &member) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_hymt_native_member(ngx_http_hymt_call_t *call,
+    const hymt_json_member_t *value)
+{
+    char                    known[400], *p;
+    ngx_http_hymt_field_t  *field;
+
+    for (field = ngx_http_hymt_fields; field->set; field++) {
+        if (field->name.len == value->name_len
+            && ngx_memcmp(field->name.data, value->name, value->name_len) == 0)
+        {
+            return field->set(call, (char *) field->name.data, value);
+        }
+    }
+
+    p = known;
+
+    for (field = ngx_http_hymt_fields; field->set; field++) {
+        p += sprintf(p, "%s%s", p == known ? "" : ", ",
+                     field->name.data);
+    }
+
+    ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "unknown_field",
+                       "unknown field \"%.*s\"; known are %s",
+                       (int) ngx_min(value->name_len, 100), value->name,
+                       known);
+
+    return NGX_ERROR;
+}
+
+
 static void
 ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
 {
@@ -185,7 +238,7 @@ ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
     int64_t                 integer;
     size_t                  bad, len;
     ngx_int_t               rc;
-    const char             *text;
+    const char             *text, *name;
     ngx_http_hymt_field_t  *field;
 
     if (call->body_len == 0) {
@@ -217,16 +270,17 @@ ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
         return;
     }
 
-    for (field = ngx_http_hymt_fields; field->name; field++) {
+    for (field = ngx_http_hymt_fields; field->set; field++) {
+        name = (char *) field->name.data;
         real = 0;
         integer = 0;
 
         if (field->set == ngx_http_hymt_native_real) {
-            rc = ngx_http_hymt_param_real(call, field->name, &real);
+            rc = ngx_http_hymt_param_real(call, name, &real);
 
         } else if (field->set == ngx_http_hymt_native_integer) {
-            rc = ngx_http_hymt_param_integer(call, field->name, INT64_MIN,
-                                             INT64_MAX, &integer);
+            rc = ngx_http_hymt_param_integer(call, name, INT64_MIN, INT64_MAX,
+                                             &integer);
 
         } else {
             continue;
@@ -234,8 +288,8 @@ ngx_http_hymt_native_parse_plain(ngx_http_hymt_call_t *call)
 
         if (rc == NGX_ERROR
             || (rc == NGX_OK
-                && ngx_http_hymt_native_option(call, field->name, real,
-                                               integer) != NGX_OK))
+                && ngx_http_hymt_native_option(call, name, real, integer)
+                   != NGX_OK))
         {
             return;
         }
@@ -291,29 +345,29 @@ ngx_http_hymt_native_texts(ngx_http_hymt_call_t *call)
 
 static ngx_int_t
 ngx_http_hymt_native_text(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
     size_t   i, n;
     json_t  *text;
 
-    if (json_is_string(value)) {
+    if (value->type == JSON_STRING) {
         if (ngx_http_hymt_items(call, 1) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        call->items[0].text = json_string_value(value);
-        call->items[0].len = json_string_length(value);
+        call->items[0].text = value->text;
+        call->items[0].len = value->len;
 
         return NGX_OK;
     }
 
-    if (!json_is_array(value)) {
+    if (value->type != JSON_ARRAY) {
         return ngx_http_hymt_native_wrong(call, name,
                                           "a string or an array of strings",
-                                          value);
+                                          value->type);
     }
 
-    n = json_array_size(value);
+    n = json_array_size(value->tree);
 
     if (n == 0) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "empty_text",
@@ -335,11 +389,12 @@ ngx_http_hymt_native_text(ngx_http_hymt_call_t *call, const char *name,
 
     call->array = 1;
 
-    json_array_foreach(value, i, text) {
+    json_array_foreach(value->tree, i, text) {
         if (!json_is_string(text)) {
             ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
                                "text %lu must be a string, not %s",
-                               (unsigned long) i, ngx_http_hymt_type(text));
+                               (unsigned long) i,
+                               ngx_http_hymt_type(json_typeof(text)));
             return NGX_ERROR;
         }
 
@@ -353,15 +408,13 @@ ngx_http_hymt_native_text(ngx_http_hymt_call_t *call, const char *name,
 
 static ngx_int_t
 ngx_http_hymt_native_lang(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    if (!json_is_string(value)) {
-        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    if (value->type != JSON_STRING) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value->type);
     }
 
-    return ngx_http_hymt_native_lang_named(call, name,
-                                           json_string_value(value),
-                                           json_string_length(value),
+    return ngx_http_hymt_native_lang_named(call, name, value->text, value->len,
                                            name[0] == 's' ? &call->job.src
                                                           : &call->job.tgt);
 }
@@ -402,39 +455,40 @@ ngx_http_hymt_native_lang_named(ngx_http_hymt_call_t *call, const char *name,
 
 static ngx_int_t
 ngx_http_hymt_native_real(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    if (!json_is_number(value)) {
-        return ngx_http_hymt_native_wrong(call, name, "a number", value);
+    if (value->type != JSON_REAL && value->type != JSON_INTEGER) {
+        return ngx_http_hymt_native_wrong(call, name, "a number",
+                                          value->type);
     }
 
-    return ngx_http_hymt_native_option(call, name, json_number_value(value),
-                                       0);
+    return ngx_http_hymt_native_option(call, name, value->real, 0);
 }
 
 
 static ngx_int_t
 ngx_http_hymt_native_integer(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    if (!json_is_integer(value)) {
-        return ngx_http_hymt_native_wrong(call, name, "an integer", value);
+    if (value->type != JSON_INTEGER) {
+        return ngx_http_hymt_native_wrong(call, name, "an integer",
+                                          value->type);
     }
 
-    return ngx_http_hymt_native_option(call, name, 0,
-                                       json_integer_value(value));
+    return ngx_http_hymt_native_option(call, name, 0, value->integer);
 }
 
 
 static ngx_int_t
 ngx_http_hymt_native_bool(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    if (!json_is_boolean(value)) {
-        return ngx_http_hymt_native_wrong(call, name, "a boolean", value);
+    if (value->type != JSON_TRUE && value->type != JSON_FALSE) {
+        return ngx_http_hymt_native_wrong(call, name, "a boolean",
+                                          value->type);
     }
 
-    call->stream = json_is_true(value);
+    call->stream = value->type == JSON_TRUE;
 
     return NGX_OK;
 }
@@ -442,27 +496,21 @@ ngx_http_hymt_native_bool(ngx_http_hymt_call_t *call, const char *name,
 
 static ngx_int_t
 ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    char         shown[NGX_HTTP_HYMT_SHOWN];
-    size_t       len;
-    ngx_uint_t   i;
-    const char  *text;
+    char        shown[NGX_HTTP_HYMT_SHOWN];
+    ngx_uint_t  i;
 
     static const char  *formats[] = { "text", "html", "xml" };
     static const char  *splits[] = { "auto", "none", "sentence", "paragraph" };
 
-    text = json_string_value(value);
-
-    if (text == NULL) {
-        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    if (value->type != JSON_STRING) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value->type);
     }
-
-    len = json_string_length(value);
 
     if (name[0] == 'f') {
         for (i = 0; i < hymt_nelts(formats); i++) {
-            if (strlen(formats[i]) == len && strcmp(text, formats[i]) == 0) {
+            if (ngx_http_hymt_native_is(value, formats[i])) {
                 call->document.format = (hymt_format_t) i;
                 return NGX_OK;
             }
@@ -470,7 +518,7 @@ ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
 
     } else {
         for (i = 0; i < hymt_nelts(splits); i++) {
-            if (strlen(splits[i]) == len && strcmp(text, splits[i]) == 0) {
+            if (ngx_http_hymt_native_is(value, splits[i])) {
                 call->document.split = (hymt_split_t) i;
                 return NGX_OK;
             }
@@ -481,30 +529,38 @@ ngx_http_hymt_native_enum(ngx_http_hymt_call_t *call, const char *name,
                        "%s must be %s, not \"%s\"", name,
                        name[0] == 'f' ? "text, html or xml"
                        : "auto, none, sentence or paragraph",
-                       ngx_http_hymt_show(shown, text, len));
+                       ngx_http_hymt_show(shown, value->text, value->len));
 
     return NGX_ERROR;
 }
 
 
+static ngx_uint_t
+ngx_http_hymt_native_is(const hymt_json_member_t *value, const char *text)
+{
+    return strlen(text) == value->len
+           && memcmp(text, value->text, value->len) == 0;
+}
+
+
 static ngx_int_t
 ngx_http_hymt_native_part(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
     hymt_part_t  part;
 
-    if (!json_is_string(value)) {
-        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    if (value->type != JSON_STRING) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value->type);
     }
 
     part = (name[0] == 'c') ? HYMT_PART_CONTEXT : HYMT_PART_STYLE;
 
-    if (json_string_length(value) == 0) {
+    if (value->len == 0) {
         return NGX_OK;
     }
 
-    call->job.part[part] = json_string_value(value);
-    call->job.part_len[part] = json_string_length(value);
+    call->job.part[part] = value->text;
+    call->job.part_len[part] = value->len;
 
     return NGX_OK;
 }
@@ -513,17 +569,17 @@ ngx_http_hymt_native_part(ngx_http_hymt_call_t *call, const char *name,
 /* Terms that come back as they are. */
 static ngx_int_t
 ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
     size_t    i;
     json_t   *one;
 
-    if (!json_is_array(value)) {
+    if (value->type != JSON_ARRAY) {
         return ngx_http_hymt_native_wrong(call, name, "an array of strings",
-                                          value);
+                                          value->type);
     }
 
-    call->data = calloc(json_array_size(value) + 1, sizeof(char *));
+    call->data = calloc(json_array_size(value->tree) + 1, sizeof(char *));
 
     if (call->data == NULL) {
         ngx_http_hymt_fail(call, NGX_HTTP_INTERNAL_SERVER_ERROR, "internal",
@@ -533,10 +589,11 @@ ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call, const char *name,
 
     call->document.keep.item = call->data;
 
-    json_array_foreach(value, i, one) {
+    json_array_foreach(value->tree, i, one) {
         if (!json_is_string(one)) {
             return ngx_http_hymt_native_wrong(call, name,
-                                              "an array of strings", one);
+                                              "an array of strings",
+                                              json_typeof(one));
         }
 
         if (json_string_length(one) == 0
@@ -559,22 +616,22 @@ ngx_http_hymt_native_keep(ngx_http_hymt_call_t *call, const char *name,
 /* {"source term": "target term", ...} */
 static ngx_int_t
 ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
     json_t                *one;
     const char            *key;
     ngx_http_hymt_term_t  *term;
 
-    if (!json_is_object(value)) {
-        return ngx_http_hymt_native_wrong(call, name,
-                                          "an object of strings", value);
+    if (value->type != JSON_OBJECT) {
+        return ngx_http_hymt_native_wrong(call, name, "an object of strings",
+                                          value->type);
     }
 
-    if (json_object_size(value) == 0) {
+    if (json_object_size(value->tree) == 0) {
         return NGX_OK;
     }
 
-    call->terms = calloc(json_object_size(value),
+    call->terms = calloc(json_object_size(value->tree),
                          sizeof(ngx_http_hymt_term_t));
 
     if (call->terms == NULL) {
@@ -583,11 +640,12 @@ ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call, const char *name,
         return NGX_ERROR;
     }
 
-    json_object_foreach(value, key, one) {
+    json_object_foreach(value->tree, key, one) {
 
         if (!json_is_string(one)) {
             return ngx_http_hymt_native_wrong(call, name,
-                                              "an object of strings", one);
+                                              "an object of strings",
+                                              json_typeof(one));
         }
 
         if (key[0] == '\0' || json_string_length(one) == 0
@@ -613,15 +671,12 @@ ngx_http_hymt_native_terms(ngx_http_hymt_call_t *call, const char *name,
 /* Earlier texts of the same conversation become context. */
 static ngx_int_t
 ngx_http_hymt_native_session(ngx_http_hymt_call_t *call, const char *name,
-    json_t *value)
+    const hymt_json_member_t *value)
 {
-    size_t       i;
-    const char  *id;
+    size_t  i;
 
-    id = json_string_value(value);
-
-    if (id == NULL) {
-        return ngx_http_hymt_native_wrong(call, name, "a string", value);
+    if (value->type != JSON_STRING) {
+        return ngx_http_hymt_native_wrong(call, name, "a string", value->type);
     }
 
     if (call->conf->sessions == NULL || call->owner == NULL) {
@@ -632,16 +687,21 @@ ngx_http_hymt_native_session(ngx_http_hymt_call_t *call, const char *name,
         return NGX_ERROR;
     }
 
-    for (i = 0; id[i] > ' ' && id[i] < 0x7f; i++) { /* void */ }
+    for (i = 0; i < value->len; i++) {
+        if (value->text[i] <= ' ' || value->text[i] >= 0x7f) {
+            break;
+        }
+    }
 
-    if (i == 0 || i > 64 || i != json_string_length(value)) {
+    if (i == 0 || i > 64 || i != value->len) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
                            "session_id must be 1 to 64 visible ASCII"
                            " characters");
         return NGX_ERROR;
     }
 
-    call->session = id;
+    call->session.data = (u_char *) value->text;
+    call->session.len = value->len;
 
     return NGX_OK;
 }
@@ -693,11 +753,11 @@ ngx_http_hymt_native_option(ngx_http_hymt_call_t *call, const char *name,
 
 static ngx_int_t
 ngx_http_hymt_native_wrong(ngx_http_hymt_call_t *call, const char *name,
-    const char *want, json_t *value)
+    const char *want, json_type type)
 {
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
                        "%s must be %s, not %s", name, want,
-                       ngx_http_hymt_type(value));
+                       ngx_http_hymt_type(type));
 
     return NGX_ERROR;
 }

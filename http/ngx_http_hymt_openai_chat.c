@@ -732,7 +732,7 @@ ngx_http_hymt_openai_wrong(ngx_http_hymt_call_t *call, const char *param,
 {
     return ngx_http_hymt_openai_fault(call, "invalid_type", param,
                                       "%s must be %s, not %s", param, want,
-                                      ngx_http_hymt_type(value));
+                                      ngx_http_hymt_type(json_typeof(value)));
 }
 
 

@@ -125,7 +125,7 @@ ngx_http_hymt_params_json(ngx_http_hymt_call_t *call)
     if (!json_is_object(root)) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
                            "the body must be a JSON object, not %s",
-                           ngx_http_hymt_type(root));
+                           ngx_http_hymt_type(json_typeof(root)));
         return NULL;
     }
 
@@ -717,7 +717,7 @@ ngx_http_hymt_wrong(ngx_http_hymt_call_t *call, const char *name,
 {
     ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_type",
                        "%s must be %s, not %s", name, want,
-                       ngx_http_hymt_type(value));
+                       ngx_http_hymt_type(json_typeof(value)));
 
     return NGX_ERROR;
 }
@@ -768,9 +768,9 @@ ngx_http_hymt_show(char shown[NGX_HTTP_HYMT_SHOWN], const char *value,
 
 
 const char *
-ngx_http_hymt_type(json_t *value)
+ngx_http_hymt_type(json_type type)
 {
-    switch (json_typeof(value)) {
+    switch (type) {
 
     case JSON_OBJECT:
         return "an object";

@@ -394,7 +394,7 @@ ngx_http_hymt_asked(ngx_http_hymt_call_t *call, char *list)
         { call->job.part_len[HYMT_PART_CONTEXT], "context" },
         { call->job.part_len[HYMT_PART_STYLE],
           call->conf->api == &ngx_http_hymt_deepl ? "formality" : "style" },
-        { call->session != NULL, "session_id" }
+        { call->session.len, "session_id" }
     };
 
     p = list;
@@ -422,7 +422,7 @@ ngx_http_hymt_has(ngx_http_hymt_call_t *call, uint32_t more)
         features |= HYMT_FEATURE_TERMS;
     }
 
-    if (call->job.part_len[HYMT_PART_CONTEXT] || call->session != NULL) {
+    if (call->job.part_len[HYMT_PART_CONTEXT] || call->session.len) {
         features |= HYMT_FEATURE_CONTEXT;
     }
 

@@ -274,7 +274,7 @@ ngx_http_hymt_finish(ngx_http_hymt_call_t *call)
 
     ngx_http_hymt_call_end(call);
 
-    if (call->session != NULL) {
+    if (call->session.len != 0) {
         ngx_http_hymt_session_add(call);
     }
 

@@ -275,16 +275,15 @@ ngx_http_hymt_session_key(ngx_http_hymt_call_t *call, ngx_str_t *key,
     u_char *buf)
 {
     u_char  *p;
-    size_t   owner, session;
+    size_t   owner;
 
     owner = strlen(call->owner);
-    session = strlen(call->session);
 
-    if (owner + session + 2 > NGX_HTTP_HYMT_SESSION_KEY) {
+    if (owner + call->session.len + 2 > NGX_HTTP_HYMT_SESSION_KEY) {
         ngx_http_hymt_fail(call, NGX_HTTP_BAD_REQUEST, "invalid_value",
                            "session_id and its owner have %lu bytes together;"
                            " at most %d are taken",
-                           (unsigned long) (owner + session),
+                           (unsigned long) (owner + call->session.len),
                            NGX_HTTP_HYMT_SESSION_KEY - 2);
         return NGX_ERROR;
     }
@@ -292,7 +291,7 @@ ngx_http_hymt_session_key(ngx_http_hymt_call_t *call, ngx_str_t *key,
     /* the model is part of it: contexts don't cross languages of models */
 
     p = ngx_cpymem(buf, call->owner, owner + 1);
-    p = ngx_cpymem(p, call->session, session);
+    p = ngx_cpymem(p, call->session.data, call->session.len);
     *p++ = (u_char) call->model->index;
 
     key->data = buf;

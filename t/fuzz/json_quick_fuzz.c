@@ -1,10 +1,11 @@
 /*
- * json_quick_fuzz.c - libFuzzer on hymt_json_quick(): what it reads jansson
- * reads, too, and alike.
+ * json_quick_fuzz.c - libFuzzer on hymt_json_quick() and hymt_json_flat(): what
+ * they read jansson reads, too, and alike.
  *
  *     clang -std=c11 -D_GNU_SOURCE -O1 -g -Iengine \
  *         -fsanitize=fuzzer,address,undefined t/fuzz/json_quick_fuzz.c \
- *         engine/base.c engine/json_quick.c -ljansson -lm -o json_quick_fuzz
+ *         engine/base.c engine/json_quick.c engine/scan.c -ljansson -lm \
+ *         -o json_quick_fuzz
  *     ./json_quick_fuzz -max_total_time=300 -dict=t/fuzz/json_quick.dict
  */
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 
+static json_t *flat(const char *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 
@@ -21,10 +23,17 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char          *a, *b;
-    json_t        *got, *want;
+    json_t        *got, *want, *members;
     json_error_t   error;
 
     got = hymt_json_quick((const char *) data, size, 1000);
+    members = flat((const char *) data, size);
+
+    if (members != NULL && !json_equal(members, got)) {
+        abort();
+    }
+
+    json_decref(members);
 
     if (got == NULL) {
         return 0;
@@ -52,4 +61,28 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_decref(want);
 
     return 0;
+}
+
+
+/* NULL: not flat. */
+static json_t *
+flat(const char *data, size_t size)
+{
+    size_t               i, n;
+    json_t              *root, *value;
+    hymt_json_member_t   m[8];
+
+    n = hymt_json_flat(data, size, m, 8);
+    root = n > 0 ? json_object() : NULL;
+
+    for (i = 0; i < n; i++) {
+        value = m[i].type == JSON_STRING ? json_stringn(m[i].text, m[i].len)
+                : m[i].type == JSON_INTEGER ? json_integer(m[i].integer)
+                : m[i].type == JSON_REAL ? json_real(m[i].real)
+                : json_boolean(m[i].type == JSON_TRUE);
+
+        (void) json_object_setn_new(root, m[i].name, m[i].name_len, value);
+    }
+
+    return root;
 }

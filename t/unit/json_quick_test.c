@@ -30,6 +30,23 @@ static const char  *plain[] = {
     "[\"\\u0000\\u00\"",
 };
 
+/* Objects that are flat, and others. */
+static const char  *flat[] = {
+    "{\"text\":\"Open the file.\",\"tgt_lang\":\"de\"}",
+    " { \"a\" : \"\" , \"\" : \"b\" , \"ab\" : true , \"c\" : false } ",
+    "{\"a\":0,\"b\":-7,\"c\":123456789012345678,\"d\":0.7,\"e\":-1E+3}",
+    "{\"\xc3\xa9\":\"\xe4\xbd\xa0 \xf0\x9f\x98\x80 \x7f\"}",
+};
+
+static const char  *nested[] = {
+    "{}", "[]", "[1]", "{\"a\":[]}", "{\"a\":{}}", "{\"a\":null}",
+    "{\"a\":\"\\n\"}", "{\"\\u0061\":1}", "{\"a\":1,\"a\":1}",
+    "{\"b\":1,\"a\":1,\"b\":2}", "{\"a\":1,}", "{\"a\":1}}", "{\"a\":1} x",
+    "{\"a\":1", "{\"a\":\"b", "{\"a\":tru}", "{\"a\":1234567890123456789}",
+    "{\"a\":01}", "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", "",
+};
+
+
 /* Left to jansson, which takes some of them. */
 static const char  *odd[] = {
     "", " ", "1", "\"a\"", "null", "{", "[", "{\"a\"", "{\"a\":", "{\"a\":1",
@@ -71,6 +88,81 @@ quick(const char *text, size_t len, size_t most)
     free(copy);
 
     return value;
+}
+
+
+/* An object of what hymt_json_flat() reads; NULL: nothing. */
+static json_t *
+flat_read(const char *text, size_t len, size_t cap)
+{
+    char                *copy;
+    size_t               i, n;
+    json_t              *root, *value;
+    hymt_json_member_t   m[8];
+
+    copy = malloc(len + 1);
+    memcpy(copy, text, len);
+    copy = realloc(copy, len > 0 ? len : 1);
+
+    n = hymt_json_flat(copy, len, m, cap);
+    root = n > 0 ? json_object() : NULL;
+
+    for (i = 0; i < n; i++) {
+        value = m[i].type == JSON_STRING ? json_stringn(m[i].text, m[i].len)
+                : m[i].type == JSON_INTEGER ? json_integer(m[i].integer)
+                : m[i].type == JSON_REAL ? json_real(m[i].real)
+                : json_boolean(m[i].type == JSON_TRUE);
+
+        if (m[i].tree != NULL
+            || (m[i].type == JSON_INTEGER
+                && m[i].real != (double) m[i].integer))
+        {
+            json_decref(value);
+            value = json_null();
+        }
+
+        (void) json_object_setn_new(root, m[i].name, m[i].name_len, value);
+    }
+
+    free(copy);
+
+    return root;
+}
+
+
+static void
+test_flat(void)
+{
+    char          *a, *b;
+    size_t         i, cap;
+    json_t        *got, *want;
+    json_error_t   error;
+
+    for (i = 0; i < sizeof(flat) / sizeof(*flat); i++) {
+        got = flat_read(flat[i], strlen(flat[i]), 8);
+        want = json_loadb(flat[i], strlen(flat[i]), FLAGS, &error);
+        a = json_dumps(got, JSON_COMPACT);
+        b = json_dumps(want, JSON_COMPACT);
+
+        is_str(a, b, "flat, members in their order: %s", flat[i]);
+
+        free(a);
+        free(b);
+        json_decref(got);
+        json_decref(want);
+    }
+
+    for (i = 0; i < sizeof(nested) / sizeof(*nested); i++) {
+        got = flat_read(nested[i], strlen(nested[i]), 8);
+        ok(got == NULL, "not flat: %s", nested[i]);
+        json_decref(got);
+    }
+
+    for (cap = 0; cap < 6; cap++) {
+        got = flat_read("{\"a\":1,\"b\":2,\"c\":3,\"d\":4}", 25, cap);
+        is_int(got != NULL, cap >= 4, "four members, %zu are taken", cap);
+        json_decref(got);
+    }
 }
 
 
@@ -143,16 +235,20 @@ test_random(void)
 {
     char           text[512];
     size_t         i, n, len;
-    json_t        *got, *want;
-    uint32_t       round, read, wrong;
+    json_t        *got, *want, *members;
+    const char    *from;
+    uint32_t       round, read, flats, wrong;
     json_error_t   error;
 
     static const char  chars[] = "{}[]\",:\\u0d8e1.-tfn \x01\xc3\xa9";
 
-    for (round = 0, read = 0, wrong = 0; round < 200000; round++) {
-        i = roll(sizeof(plain) / sizeof(*plain));
-        len = strlen(plain[i]);
-        memcpy(text, plain[i], len);
+    read = flats = wrong = 0;
+
+    for (round = 0; round < 200000; round++) {
+        from = round % 2 ? flat[roll(sizeof(flat) / sizeof(*flat))]
+                         : plain[roll(sizeof(plain) / sizeof(*plain))];
+        len = strlen(from);
+        memcpy(text, from, len);
 
         for (n = roll(4); n > 0 && len > 0; n--) {
             i = roll((uint32_t) len);
@@ -189,11 +285,26 @@ test_random(void)
             json_decref(want);
         }
 
+        /* what is flat is so for both */
+
+        members = flat_read(text, len, 8);
+
+        if (members != NULL) {
+            flats++;
+
+            if (got == NULL || !json_equal(got, members)) {
+                wrong++;
+                printf("# flat: %.*s\n", (int) len, text);
+            }
+        }
+
+        json_decref(members);
         json_decref(got);
     }
 
     is_int(wrong, 0, "nothing is read otherwise");
     ok(read > 50000, "of %u texts", read);
+    ok(flats > 20000, "%u of them flat", flats);
 }
 
 
@@ -202,6 +313,7 @@ main(void)
 {
     test_plain();
     test_order();
+    test_flat();
     test_most();
     test_random();
 
