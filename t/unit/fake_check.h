@@ -1,6 +1,6 @@
 /*
- * fake_check.h - what backend.h asks of who launches a batch, checked: the first
- * promise that is broken is kept in fake.fault.
+ * fake_check.h - what backend.h asks of who launches a batch: the first promise
+ * that is broken is kept in fake.fault.
  */
 
 #ifndef HYMT_FAKE_CHECK_H
