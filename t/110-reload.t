@@ -157,7 +157,7 @@ SKIP: {
     my $last = '';
 
     for my $path ($other, '%%MODEL%%', $other) {
-        my $host = $s->get('/status')->{json}{engine_worker}{pid};
+        my $host = $s->host();
         my @socks = map { $s->open($many) } 1 .. 2;
 
         $s->write_conf($CONF =~ s/\@PATH\@/$path/r);

@@ -123,7 +123,7 @@ sub ask {
 sub leaves {
     my ($sock, $others, $when) = @_;
 
-    my $host = $s->get('/status')->{json}{engine_worker}{pid};
+    my $host = $s->host();
     my $canceled = $s->get('/status')->{json}{counters}{canceled};
 
     if ($when) {

@@ -108,14 +108,14 @@ for my $case (
                    && $now->{models}[0]{state} eq 'ready';
         }), "$name: ready again after a crash");
 
-        my $pid = $s->get('/status')->{json}{engine_worker}{pid};
+        my $pid = $s->host();
 
         is(who($s)->{$pid}, undef, "$name: the next one accepts nothing");
 
         ok($s->reload(), "$name: reloaded");
         ok($s->wait_ready('/status'), "$name: ready");
 
-        $pid = $s->get('/status')->{json}{engine_worker}{pid};
+        $pid = $s->host();
 
         is(who($s)->{$pid}, undef, "$name: nor after a reload");
     }

@@ -107,7 +107,7 @@ sub request {
     splice @requests, 30, 0, request($s, $POISON);
     splice @want, 30, 0, '';
 
-    my $pid = $s->get('/status')->{json}{engine_worker}{pid};
+    my $pid = $s->host();
     my @responses = $s->send_many(\@requests);
     my $bad = $responses[30];
 
@@ -148,7 +148,7 @@ sub request {
 
 {
     my $s = server('worker_processes 1;');
-    my $pid = $s->get('/status')->{json}{engine_worker}{pid};
+    my $pid = $s->host();
 
     is($s->send(request($s, $POISON))->{status}, 503, 'shared: 503');
 

@@ -135,7 +135,7 @@ sub came {
                1 .. 3;
 }
 
-my ($engine) = $s->get('/status')->{json}{engine_worker}{pid};
+my $engine = $s->host();
 my @workers = $s->workers();
 my $mem = Hymt::Memory->new($engine)
     or plan skip_all => "/proc/PID/mem: $!";

@@ -304,7 +304,7 @@ is_deeply([map { streamed($_) } @wild_streams],
 # The engine's process stops, unless the one request there is has come to its
 # end: true where it has not, and stays so.
 sub freeze {
-    my $pid = $s->get('/status')->{json}{engine_worker}{pid};
+    my $pid = $s->host();
 
     $s->signal('STOP', $pid);
 

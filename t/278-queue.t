@@ -291,7 +291,7 @@ END
                   @{$s->get('/status')->{json}{models}};
     }), 'models: ready');
 
-    my $host = $s->get('/status')->{json}{engine_worker}{pid};
+    my $host = $s->host();
     my ($worker) = grep { $_ != $host } $s->workers();
 
     # the engines get them at once, and the worker their results; connections

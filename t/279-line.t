@@ -35,7 +35,7 @@ $s->start();
 ok($s->wait_ready('/status'), 'ready');
 $s->allow_alerts(qr/exited on signal 9/);
 
-my $host = $s->get('/status')->{json}{engine_worker}{pid};
+my $host = $s->host();
 
 sub worker { return grep { $_ != $host } $s->workers() }
 
