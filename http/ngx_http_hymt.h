@@ -123,6 +123,9 @@ extern const ngx_uint_t
 /* NULL in processes that serve no requests */
 ngx_http_hymt_counters_t *ngx_http_hymt_counters(void);
 
+/* this turn of the event loop has come to the module: begins every handler */
+void ngx_http_hymt_turn_begin(void);
+
 /*
  * This turn of the event loop has taken its share of work; what it costs is
  * counted in bytes of bodies.

@@ -45,6 +45,8 @@ ngx_http_hymt_read_event_handler(ngx_http_request_t *r)
 {
     ngx_http_hymt_call_t  *call;
 
+    ngx_http_hymt_turn_begin();
+
     call = ngx_http_hymt_call(r);
 
     if (call == NULL) {
@@ -296,6 +298,8 @@ ngx_http_hymt_begin_event(ngx_event_t *ev)
 {
     ngx_connection_t      *c;
     ngx_http_hymt_call_t  *call;
+
+    ngx_http_hymt_turn_begin();
 
     call = (ngx_http_hymt_call_t *)
                ((u_char *) ev - offsetof(ngx_http_hymt_call_t, begin));

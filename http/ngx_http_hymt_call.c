@@ -228,6 +228,8 @@ ngx_http_hymt_task_done(ngx_event_t *ev)
     ngx_http_hymt_task_t   *ctx;
     ngx_http_hymt_work_pt   then;
 
+    ngx_http_hymt_turn_begin();
+
     task = ev->data;
     ctx = task->ctx;
     call = ctx->call;
@@ -548,6 +550,8 @@ ngx_http_hymt_call_timeout(ngx_event_t *ev)
     ngx_http_hymt_call_t     *call;
     ngx_http_hymt_failure_t   f;
 
+    ngx_http_hymt_turn_begin();
+
     call = (ngx_http_hymt_call_t *)
                ((u_char *) ev - offsetof(ngx_http_hymt_call_t, timer));
 
@@ -584,6 +588,8 @@ ngx_http_hymt_call_run_event(ngx_event_t *ev)
 {
     ngx_connection_t      *c;
     ngx_http_hymt_call_t  *call;
+
+    ngx_http_hymt_turn_begin();
 
     call = (ngx_http_hymt_call_t *)
                ((u_char *) ev - offsetof(ngx_http_hymt_call_t, run));

@@ -289,6 +289,8 @@ ngx_http_hymt_serve_line(ngx_http_hymt_model_t *model)
 void
 ngx_http_hymt_drain_event(ngx_event_t *ev)
 {
+    ngx_http_hymt_turn_begin();
+
     ngx_http_hymt_drain(ev->data);
 }
 

@@ -130,9 +130,9 @@ typedef struct {
     ngx_atomic_t                characters;    /* DeepL's: of texts answered */
 
     /*
-     * Thread CPU time of the event loop between two returns to the kernel:
-     * bucket i counts those up to ngx_http_hymt_loop_us[i], the last one the
-     * rest.
+     * CPU time of turns of the event loop that came to the module, from there
+     * to the return to the kernel: bucket i counts those up to
+     * ngx_http_hymt_loop_us[i], the last one the rest.
      */
     ngx_atomic_t                loop[NGX_HTTP_HYMT_LOOP_BUCKETS];
     ngx_atomic_t                loop_ns;

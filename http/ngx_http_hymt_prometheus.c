@@ -702,7 +702,8 @@ ngx_http_hymt_worker(ngx_http_hymt_page_t *page)
     }
 
     ngx_http_hymt_head(page, "hymt_event_loop_seconds", "histogram",
-                       "CPU time of a turn of the event loop.");
+                       "CPU time of a turn of the event loop, from where it"
+                       " comes to the module.");
     ngx_http_hymt_histogram(page, "hymt_event_loop_seconds", NULL,
                             page->counters->loop, bounds,
                             NGX_HTTP_HYMT_LOOP_BUCKETS, 1000000,

@@ -43,6 +43,8 @@ ngx_http_hymt_handler(ngx_http_request_t *r)
     ngx_http_hymt_counters_t  *counters;
     ngx_http_hymt_loc_conf_t  *hlcf;
 
+    ngx_http_hymt_turn_begin();
+
     hlcf = ngx_http_get_module_loc_conf(r, ngx_http_hymt_module);
     counters = ngx_http_hymt_counters();
 

@@ -21,7 +21,8 @@ static ngx_connection_t *ngx_http_hymt_open_bell(ngx_cycle_t *cycle, int fd);
 static void ngx_http_hymt_bell(ngx_event_t *ev);
 static ngx_int_t ngx_http_hymt_process_events(ngx_cycle_t *cycle,
     ngx_msec_t timer, ngx_uint_t flags);
-static uint64_t ngx_http_hymt_cpu(void);
+static void ngx_http_hymt_count_turn(ngx_http_hymt_counters_t *counters,
+    uint64_t ns);
 
 
 ngx_http_hymt_runtime_t  *ngx_http_hymt_runtime;
@@ -160,7 +161,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     rt->process_events = ngx_event_actions.process_events;
     ngx_event_actions.process_events = ngx_http_hymt_process_events;
-    rt->cpu = ngx_http_hymt_cpu();
+    hymt_turn_clock_init(&rt->clock, hymt_turn_cpu);
 
     ngx_http_hymt_drain(rt);
 
@@ -258,6 +259,19 @@ ngx_http_hymt_counters(void)
 }
 
 
+void
+ngx_http_hymt_turn_begin(void)
+{
+    ngx_http_hymt_runtime_t  *rt;
+
+    rt = ngx_http_hymt_runtime;
+
+    if (rt != NULL && rt->began == 0) {
+        rt->began = hymt_now_ns();
+    }
+}
+
+
 ngx_uint_t
 ngx_http_hymt_turn_spent(void)
 {
@@ -278,6 +292,8 @@ ngx_http_hymt_bell(ngx_event_t *ev)
     uint64_t                  n;
     ngx_connection_t         *c;
     ngx_http_hymt_runtime_t  *rt;
+
+    ngx_http_hymt_turn_begin();
 
     c = ev->data;
     rt = c->data;
@@ -302,39 +318,27 @@ ngx_http_hymt_bell(ngx_event_t *ev)
 
 
 /*
- * Stands before the event method's own function and measures the thread's CPU
- * time since it was last called: what the handlers of one turn took, together.
+ * Stands before the event method's own function, at the end of a turn: of one
+ * that the module had a part in, what it took since then is counted.
  */
 static ngx_int_t
 ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
     ngx_uint_t flags)
 {
-    uint64_t                   now, ns, us;
-    ngx_uint_t                 i;
-    ngx_http_hymt_runtime_t   *rt;
-    ngx_http_hymt_counters_t  *counters;
+    uint64_t                  ns;
+    ngx_uint_t                i;
+    ngx_http_hymt_runtime_t  *rt;
 
     rt = ngx_http_hymt_runtime;
-    counters = rt->conf->counters;
+    ns = rt->began != 0 ? hymt_now_ns() - rt->began : 0;
+    ns = hymt_turn_took(&rt->clock, ns);
 
-    now = ngx_http_hymt_cpu();
-    ns = now - rt->cpu;
-    us = ns / 1000;
-    rt->cpu = now;
+    if (rt->began != 0) {
+        ngx_http_hymt_count_turn(rt->conf->counters, ns);
+    }
+
+    rt->began = 0;
     rt->turn = 0;
-
-    for (i = 0; i < NGX_HTTP_HYMT_LOOP_BUCKETS - 1; i++) {
-        if (us <= ngx_http_hymt_loop_us[i]) {
-            break;
-        }
-    }
-
-    (void) ngx_atomic_fetch_add(&counters->loop[i], 1);
-    (void) ngx_atomic_fetch_add(&counters->loop_ns, ns);
-
-    if (us > counters->loop_max) {
-        counters->loop_max = us;
-    }
 
     /* what this turn has submitted, with one system call */
 
@@ -348,14 +352,24 @@ ngx_http_hymt_process_events(ngx_cycle_t *cycle, ngx_msec_t timer,
 }
 
 
-static uint64_t
-ngx_http_hymt_cpu(void)
+static void
+ngx_http_hymt_count_turn(ngx_http_hymt_counters_t *counters, uint64_t ns)
 {
-    struct timespec  ts;
+    uint64_t    us;
+    ngx_uint_t  i;
 
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == -1) {
-        return 0;
+    us = ns / 1000;
+
+    for (i = 0; i < NGX_HTTP_HYMT_LOOP_BUCKETS - 1; i++) {
+        if (us <= ngx_http_hymt_loop_us[i]) {
+            break;
+        }
     }
 
-    return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
+    (void) ngx_atomic_fetch_add(&counters->loop[i], 1);
+    (void) ngx_atomic_fetch_add(&counters->loop_ns, ns);
+
+    if (us > counters->loop_max) {
+        counters->loop_max = us;
+    }
 }

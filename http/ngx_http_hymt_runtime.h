@@ -16,6 +16,7 @@
 
 
 #include "ngx_http_hymt.h"
+#include "turn_clock.h"
 
 #include <stdatomic.h>
 
@@ -64,10 +65,11 @@ typedef struct {
     ngx_uint_t                       alone;
     _Atomic uint32_t                 patience;
 
-    /* time between two returns to the kernel */
+    /* what turns of the event loop take */
     ngx_int_t                      (*process_events)(ngx_cycle_t *cycle,
                                          ngx_msec_t timer, ngx_uint_t flags);
-    uint64_t                         cpu;     /* ns, at the last return */
+    uint64_t                         began;   /* ns; 0: nothing of ours yet */
+    hymt_turn_clock_t                clock;
 } ngx_http_hymt_runtime_t;
 
 

@@ -44,6 +44,8 @@ ngx_http_hymt_status_handler(ngx_http_request_t *r)
     ngx_http_hymt_loc_conf_t   *hlcf;
     ngx_http_hymt_main_conf_t  *hmcf;
 
+    ngx_http_hymt_turn_begin();
+
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
         (void) ngx_http_hymt_header(r, "Allow", "GET, HEAD");
         return NGX_HTTP_NOT_ALLOWED;

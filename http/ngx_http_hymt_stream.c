@@ -358,6 +358,8 @@ ngx_http_hymt_stream_write(ngx_http_request_t *r)
     ngx_connection_t      *c;
     ngx_http_hymt_call_t  *call;
 
+    ngx_http_hymt_turn_begin();
+
     c = r->connection;
     call = ngx_http_hymt_call(r);
 
@@ -384,6 +386,8 @@ ngx_http_hymt_stream_ping(ngx_event_t *ev)
     ngx_connection_t               *c;
     ngx_http_hymt_call_t           *call;
     struct ngx_http_hymt_stream_s  *ss;
+
+    ngx_http_hymt_turn_begin();
 
     ss = (struct ngx_http_hymt_stream_s *)
              ((u_char *) ev - offsetof(struct ngx_http_hymt_stream_s, ping));

@@ -52,6 +52,8 @@ ngx_http_hymt_hold(ngx_event_t *ev)
     ngx_http_hymt_runtime_t  *rt;
     ngx_connection_t         *c;
 
+    ngx_http_hymt_turn_begin();
+
     c = ev->data;
     rt = c->data;
 
@@ -197,6 +199,8 @@ ngx_http_hymt_watch(ngx_event_t *ev)
     ngx_connection_t         *c;
     ngx_http_hymt_model_t   **models;
     ngx_http_hymt_runtime_t  *rt;
+
+    ngx_http_hymt_turn_begin();
 
     c = ev->data;
     rt = c->data;

@@ -1,6 +1,6 @@
-# The event loop never waits: thread CPU time between two returns to the kernel,
-# as the workers measure it themselves, while translating and while bodies of
-# 1 MB arrive.
+# The event loop never waits: CPU time from where a turn comes to the module to
+# the return to the kernel, as the workers measure it themselves, while
+# translating and while bodies of 1 MB arrive.
 
 use strict;
 use warnings;
