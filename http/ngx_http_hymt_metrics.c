@@ -512,14 +512,12 @@ static void
 ngx_http_hymt_observe(ngx_http_hymt_stats_t *stats, ngx_uint_t which,
     uint64_t value, ngx_uint_t times)
 {
-    ngx_uint_t                  i;
-    ngx_http_hymt_histogram_t  *h;
+    ngx_uint_t  i;
 
-    h = &stats->histogram[which];
     i = hymt_bucket(ngx_http_hymt_bounds[which], value);
 
-    ngx_http_hymt_add(h->bucket[i], times);
-    ngx_http_hymt_add(h->sum, value * times);
+    ngx_http_hymt_add(stats->bucket[which][i], times);
+    ngx_http_hymt_add(stats->sum[which], value * times);
 }
 
 
@@ -530,10 +528,9 @@ ngx_http_hymt_observe(ngx_http_hymt_stats_t *stats, ngx_uint_t which,
 void
 ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last)
 {
-    ngx_uint_t                  i;
-    hymt_host_info_t            info;
-    ngx_http_hymt_stats_t      *stats;
-    ngx_http_hymt_histogram_t  *step, *batch;
+    ngx_uint_t              i;
+    hymt_host_info_t        info;
+    ngx_http_hymt_stats_t  *stats;
 
     hymt_exchange_info(&model->exchange, &info);
 
@@ -542,8 +539,6 @@ ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last)
     }
 
     stats = model->stats;
-    step = &stats->histogram[NGX_HTTP_HYMT_H_STEP];
-    batch = &stats->histogram[NGX_HTTP_HYMT_H_BATCH];
 
     ngx_http_hymt_add(stats->rows_prefill,
                       info.rows_prefill - last->rows_prefill);
@@ -558,13 +553,15 @@ ngx_http_hymt_fold(ngx_http_hymt_model_t *model, hymt_host_info_t *last)
     ngx_http_hymt_add(stats->coalesced, info.coalesced - last->coalesced);
     ngx_http_hymt_add(stats->prefix_evictions,
                       info.prefix_evictions - last->prefix_evictions);
-    ngx_http_hymt_add(step->sum, info.step_ns - last->step_ns);
-    ngx_http_hymt_add(batch->sum, info.step_seqs - last->step_seqs);
+    ngx_http_hymt_add(stats->sum[NGX_HTTP_HYMT_H_STEP],
+                      info.step_ns - last->step_ns);
+    ngx_http_hymt_add(stats->sum[NGX_HTTP_HYMT_H_BATCH],
+                      info.step_seqs - last->step_seqs);
 
     for (i = 0; i < HYMT_BUCKETS; i++) {
-        ngx_http_hymt_add(step->bucket[i],
+        ngx_http_hymt_add(stats->bucket[NGX_HTTP_HYMT_H_STEP][i],
                           info.step_count[i] - last->step_count[i]);
-        ngx_http_hymt_add(batch->bucket[i],
+        ngx_http_hymt_add(stats->bucket[NGX_HTTP_HYMT_H_BATCH][i],
                           info.batch_count[i] - last->batch_count[i]);
     }
 

@@ -65,12 +65,6 @@ typedef enum {
 } ngx_http_hymt_histogram_e;
 
 
-typedef struct {
-    ngx_atomic_t                bucket[HYMT_BUCKETS];  /* not cumulative */
-    ngx_atomic_t                sum;
-} ngx_http_hymt_histogram_t;
-
-
 /* A worker that has engines. */
 
 typedef struct {
@@ -92,6 +86,10 @@ typedef struct {
     ngx_atomic_t                tokens_in;
     ngx_atomic_t                tokens_out;
     ngx_atomic_t                stopped;   /* texts, by their end */
+
+    /* beside what else each request adds to: few cache lines */
+    ngx_atomic_t                sum[NGX_HTTP_HYMT_N_HISTOGRAMS];
+
     ngx_atomic_t                cut;
     ngx_atomic_t                looped;
     ngx_atomic_t                canceled;
@@ -101,7 +99,8 @@ typedef struct {
     ngx_atomic_t                cache_stores;
     ngx_atomic_t                cache_evictions;
     ngx_atomic_t                rejected[NGX_HTTP_HYMT_N_REJECTS];
-    ngx_http_hymt_histogram_t   histogram[NGX_HTTP_HYMT_N_HISTOGRAMS];
+    ngx_atomic_t                bucket[NGX_HTTP_HYMT_N_HISTOGRAMS]
+                                      [HYMT_BUCKETS];  /* not cumulative */
 
     /* the engines' own, added up by worker 0 */
     ngx_atomic_t                starts;

@@ -615,7 +615,7 @@ ngx_http_hymt_histograms(ngx_http_hymt_page_t *page, ngx_uint_t vllm)
     ngx_uint_t                     i, j;
     const char                    *name;
     ngx_http_hymt_view_t          *v;
-    ngx_http_hymt_histogram_t     *h;
+    ngx_http_hymt_stats_t         *stats;
     const ngx_http_hymt_family_t  *family;
 
     for (i = 0; i < NGX_HTTP_HYMT_N_HISTOGRAMS; i++) {
@@ -630,12 +630,12 @@ ngx_http_hymt_histograms(ngx_http_hymt_page_t *page, ngx_uint_t vllm)
 
         for (j = 0; j < page->n_views; j++) {
             v = &page->views[j];
-            h = &v->model->stats->histogram[i];
+            stats = v->model->stats;
 
             ngx_http_hymt_histogram(page, name, vllm ? v->vllm : v->labels,
-                                    h->bucket, ngx_http_hymt_bounds[i],
+                                    stats->bucket[i], ngx_http_hymt_bounds[i],
                                     HYMT_BUCKETS, family->unit,
-                                    (double) h->sum / family->unit);
+                                    (double) stats->sum[i] / family->unit);
         }
     }
 }
