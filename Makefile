@@ -24,7 +24,7 @@ override CFLAGS := -O1 -g -fno-omit-frame-pointer \
 endif
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
 FLAGS   := $(CFLAGS) $(WARN) -fPIC -fno-plt -fvisibility=hidden -pthread \
-           -Iengine -I$(LIBXML2)
+           -ffunction-sections -Iengine -I$(LIBXML2)
 LIBS    := -ljansson -lpcre2-8 -lutf8proc -lcld2 -licuuc -lexpat -lxml2 -lm \
            -lpthread
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
@@ -145,7 +145,7 @@ CUDA_ENGINE := engine/base.c engine/batch_check.c engine/claim.c engine/file.c \
 CUDA_C      := $(sort $(wildcard kernels/cuda/*.c)) $(CUDA_ENGINE)
 CUDA_CU     := $(sort $(wildcard kernels/cuda/*.cu))
 CUDA_OBJS   := $(CUDA_C:%.c=$(CUDA_DIR)/%.o) $(CUDA_CU:%.cu=$(CUDA_DIR)/%.cu.o)
-CUDA_FLAGS  := $(FLAGS) -ffunction-sections -fdata-sections \
+CUDA_FLAGS  := $(FLAGS) -fdata-sections \
                -isystem $(CUDA_HOME)/include
 CUDA_PTX    := -gencode arch=compute_80,code=compute_80
 NVCC_FLAGS  := -O3 -std=c++17 -lineinfo -Ikernels/cuda \
@@ -242,7 +242,8 @@ NGINX_SRC   ?= /usr/share/nginx/src
 NGINX_FLAGS ?= --with-compat --with-threads
 NGINX_DIR   := $(BUILD)/nginx
 
-NGINX_CC_OPT := $(CFLAGS) -fPIC -fno-plt -fstack-protector-strong \
+NGINX_CC_OPT := $(CFLAGS) -fPIC -fno-plt -ffunction-sections \
+                -fstack-protector-strong \
                 -D_FORTIFY_SOURCE=2 -Wformat -Wformat-security
 NGINX_LD_OPT := -Wl,-z,relro -Wl,-z,now
 
@@ -262,7 +263,8 @@ module: $(NGINX_DIR)/objs/Makefile $(BUILD)/libhymt.a
 	    || { cp $(NGINX_DIR)/objs/ngx_http_hymt_module.so $(BUILD)/new.so \
 	         && mv $(BUILD)/new.so $(BUILD)/ngx_http_hymt_module.so; }
 
-$(NGINX_DIR)/objs/Makefile: config config.make $(BUILD)/nginx.inputs
+$(NGINX_DIR)/objs/Makefile: config config.make http/layout.txt \
+                              $(BUILD)/nginx.inputs
 	@rm -rf $(NGINX_DIR)
 	@mkdir -p $(NGINX_DIR)
 	@cd $(NGINX_DIR) && \

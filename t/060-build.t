@@ -34,6 +34,16 @@ sub files {
 }
 
 
+sub slurp {
+    my ($name) = @_;
+
+    open my $in, '<', $name or die "$name: $!\n";
+    local $/;
+
+    return <$in>;
+}
+
+
 # Install
 
 {
@@ -78,6 +88,32 @@ sub files {
     unlink map { "$dest$_" } $module // (), '/opt/hymt/bin/hymt', @cuda;
     system('rm', '-r', "$dest/opt/hymt/share/hymt");
     is_deeply([files($dest)], [], 'uninstall by hand: nothing is left');
+}
+
+
+# The order of functions in the module
+
+{
+    my $sources = join '', map { slurp($_) } glob('{http,engine}/*.c');
+    my @names = grep { /^[a-z]/ } split /\n/, slurp('http/layout.txt');
+    my @gone = grep { $sources !~ /^\Q$_\E\(/m } @names;
+
+    cmp_ok(@names, '>', 100, 'layout: names of functions');
+    is_deeply(\@gone, [], 'layout: each is there');
+
+    my $module = $ENV{HYMT_MODULE} || 'build/ngx_http_hymt_module.so';
+    my ($size) = `readelf -SW $module 2>&1`
+                 =~ /\.text\.request\s+PROGBITS\s+\S+ \S+ (\S+)/;
+
+    SKIP: {
+        skip('a linker without INSERT', 1)
+            if !-e 'build/nginx/objs/Makefile'
+               || slurp('build/nginx/objs/Makefile')
+                  !~ /ngx_http_hymt_module\.ld/;
+
+        cmp_ok(hex($size // 0), '>', 16 * 1024,
+               'layout: they lie in a section of their own');
+    }
 }
 
 
