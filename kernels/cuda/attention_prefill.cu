@@ -16,7 +16,7 @@
  * Nothing but launch constants (the copy in front of the step has written items
  * and tables) is read before the wait: positions that an item reads may be rows
  * of the same step.  Beside decode rows there is no wait but at the end: see
- * kernels.h; q, K and V come by cp.async.cg, which reads L2.
+ * kernels.h; what it reads then comes from the L2.
  */
 
 #include "attention_prefill_sm90.cuh"
@@ -227,7 +227,7 @@ hymt_attention_prefill_run(const hymt_cuda_t *dev,
 }
 
 
-template<int GROUP, int WGS, int STAGES>
+template<int GROUP, int WGS, int STAGES, bool QUERY = false>
 static cudaError_t
 hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
@@ -237,14 +237,14 @@ hymt_attention_prefill_sm90(const hymt_cuda_t *dev,
     cudaError_t  err;
 
     err = cudaFuncSetAttribute(k_attention_prefill_sm90_bf16<GROUP, WGS,
-                                                             STAGES>,
+                                                             STAGES, QUERY>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                SMEM);
     if (err != cudaSuccess) {
         return err;
     }
 
-    hymt_launch(k_attention_prefill_sm90_bf16<GROUP, WGS, STAGES>,
+    hymt_launch(k_attention_prefill_sm90_bf16<GROUP, WGS, STAGES, QUERY>,
                 dim3(args->n_kv, args->grid * (2 / WGS)),
                 dim3(WGS * 128 + HYMT_ATTN_PRODUCERS), SMEM, stream, dev->pdl,
                 *args);
@@ -271,6 +271,11 @@ hymt_attention_prefill_group(const hymt_cuda_t *dev,
           || 8ull * args->grid * args->n_kv <= 5ull * dev->sms;
 
     if (dev->cc == 90) {
+        if (args->q == NULL) {
+            return hymt_attention_prefill_sm90<GROUP, 2, 4, true>(dev, args,
+                                                                  stream);
+        }
+
         if (args->mixed) {
             return hymt_attention_prefill_sm90<GROUP, 1, 2>(dev, args, stream);
         }

@@ -13,6 +13,8 @@
  * and shuffles and what comes for the next tiles pass through it, too.  So Q,
  * the half that stays the same, is in registers then.
  *
+ * QUERY: q comes from qkv, and is turned and normed here; else from rope.cu.
+ *
  * H200, 2048 tokens of 16 heads and 4 kv heads from position 0: 37 us, 470
  * TFLOP/s, half the rate of a large matrix product; 60 tokens: 3.4 us.
  *
@@ -26,7 +28,7 @@
 #include "attention_wgmma.cuh"
 #endif
 
-#include "attention_tile.cuh"
+#include "attention_query.cuh"
 
 
 /* Threads that bring K and V. */
@@ -36,7 +38,7 @@
 #define hymt_attn_blocks(wgs)  ((wgs) == 1 ? 2 : 1)
 
 
-template<int GROUP, int WGS, int STAGES>
+template<int GROUP, int WGS, int STAGES, bool QUERY>
 __global__ void
 __launch_bounds__(WGS * 128 + HYMT_ATTN_PRODUCERS, hymt_attn_blocks(WGS))
 k_attention_prefill_sm90_bf16(
@@ -55,7 +57,7 @@ k_attention_prefill_sm90_bf16(
 
     __shared__ __align__(8) uint64_t  bars[3][STAGES];
 
-    size_t                 page_size, ld;
+    size_t                 page_size, ld, ld_q;
     uint32_t               lane, warp, group, head, first, n_rows;
     uint32_t               q, stage, tile, n_tiles, last, full_k, full_v, empty;
     const uint32_t        *table;
@@ -91,6 +93,7 @@ k_attention_prefill_sm90_bf16(
     cache = args.cache + head * 2 * HYMT_KV_PAGE * HYMT_HEAD_DIM;
     table = args.tables + item.table;
     ld = (size_t) args.n_heads * HYMT_HEAD_DIM;
+    ld_q = ld + (size_t) args.n_kv * 2 * HYMT_HEAD_DIM;
 
     q = hymt_smem_addr(smem);
     stage = q + 2 * Q_HALF;
@@ -193,7 +196,15 @@ k_attention_prefill_sm90_bf16(
     uint32_t  p[4][4], q_part[8][4], pos[2], low, high;
     uint64_t  q_desc, k_desc, v_desc;
 
+    hymt_attn_query_t  query;
+
+    static_assert(!QUERY || Q_REGISTERS, "a warp reads no rows but its own");
+
     hymt_registers_more<WGS == 1 ? 232 : 240>();
+
+    if constexpr (QUERY) {
+        hymt_attn_query_begin<GROUP>(query, args.rope, item.pos, n_rows);
+    }
 
     if (!args.mixed) {
         hymt_grid_wait();
@@ -205,21 +216,29 @@ k_attention_prefill_sm90_bf16(
 
     /* row r of the block: position r / GROUP, head r % GROUP */
 
+    if constexpr (QUERY) {
+        hymt_attn_query<GROUP>(smem, Q_HALF, query, args.rope,
+                               args.qkv + ld_q * item.row
+                               + head * GROUP * HYMT_HEAD_DIM, ld_q, n_rows);
+
+    } else {
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        uint32_t  r, chunk;
+        for (int i = 0; i < 8; i++) {
+            uint32_t  r, chunk;
 
-        r = group * 64 + threadIdx.x % 128 / 16 + 8 * i;
-        chunk = threadIdx.x % 16;
+            r = group * 64 + threadIdx.x % 128 / 16 + 8 * i;
+            chunk = threadIdx.x % 16;
 
-        hymt_cp_async_16_zfill(q + hymt_attn_offset(Q_HALF, r, chunk),
-                               args.q + ld * (item.row
-                                              + min(r / GROUP, n_rows - 1))
-                               + (head * GROUP + r % GROUP) * HYMT_HEAD_DIM
-                               + chunk * 8, r / GROUP < n_rows);
+            hymt_cp_async_16_zfill(q + hymt_attn_offset(Q_HALF, r, chunk),
+                                   args.q
+                                   + ld * (item.row
+                                           + min(r / GROUP, n_rows - 1))
+                                   + (head * GROUP + r % GROUP) * HYMT_HEAD_DIM
+                                   + chunk * 8, r / GROUP < n_rows);
+        }
+
+        hymt_cp_async_commit();
     }
-
-    hymt_cp_async_commit();
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -243,9 +262,11 @@ k_attention_prefill_sm90_bf16(
     high = item.pos + min((group * 64 + 63) / GROUP, n_rows - 1);
     n_tiles = high / HYMT_ATTN_TILE + 1;
 
-    hymt_cp_async_wait<0>();
-    hymt_fence_async();
-    hymt_group_sync(group);
+    if constexpr (!QUERY) {
+        hymt_cp_async_wait<0>();
+        hymt_fence_async();
+        hymt_group_sync(group);
+    }
 
     q += group * 64 * 128;
 

@@ -40,6 +40,10 @@
 /* tiles up to which a decode row is one part: two rounds of a block */
 #define HYMT_CUDA_ONE_PART    8
 
+/* a step of prompts alone with more rows is large, see hymt_cuda_shape_t; rows
+   of a bucket, or more than all of them */
+#define HYMT_CUDA_LARGE_ROWS  640
+
 /* tiles that rows of several parts may have together: sizes `partial` */
 #define HYMT_CUDA_TILES       2048
 
@@ -86,6 +90,7 @@ typedef struct {
 
 typedef struct {
     hymt_gemm_t  *qkv;
+    hymt_gemm_t  *kv;         /* the last layer's, for large steps; or NULL */
     hymt_gemm_t  *o;
     hymt_gemm_t  *gate_up;
     hymt_gemm_t  *down;
@@ -106,12 +111,17 @@ typedef enum {
  * How much of everything a step's kernels run for, and where the metadata of
  * such a step lies: offsets from its beginning, in bytes.  The first words are
  * the items in use, decode and prefill.
+ *
+ * A step is large where prompts alone have many rows.  Their attention makes q,
+ * and the last layer has K and V of all rows, but q and attention of those that
+ * are sampled alone: `decode` items, whose rows are places among the samples.
  */
 typedef struct {
     uint32_t  rows;
     uint32_t  samples;     /* rows of logits */
     uint32_t  decode;      /* items of attention; 0: no such kernel */
     uint32_t  prefill;
+    bool      is_large;
 
     uint32_t  sample_at;   /* hymt_sample_row_t [samples] */
     uint32_t  decode_at;   /* hymt_attention_item_t [decode] */
@@ -296,6 +306,9 @@ hymt_status_t hymt_cuda_load_end(hymt_cuda_loader_t *loader, bool cancel,
 
 hymt_status_t hymt_cuda_create_gemms(hymt_backend_t *b, hymt_error_t *err);
 void hymt_cuda_free_gemms(hymt_backend_t *b);
+
+/* Whether a step of so many rows of prompts alone is large. */
+bool hymt_cuda_is_large(const hymt_backend_t *b, uint32_t rows);
 
 /* Places the metadata of a step that has rows .. prefill set. */
 void hymt_cuda_place(hymt_cuda_shape_t *shape);

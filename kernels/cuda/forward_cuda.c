@@ -22,6 +22,15 @@ static hymt_status_t hymt_cuda_create_layer(hymt_backend_t *b,
     uint32_t layer, hymt_error_t *err);
 static void hymt_cuda_layer_attention(const hymt_backend_t *b,
     const hymt_cuda_shape_t *s, uint32_t layer, bool compact, cudaError_t *rc);
+static void hymt_cuda_attention_args(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, uint32_t layer, hymt_attention_args_t *a);
+static void hymt_cuda_layer_rope(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, const hymt_attention_args_t *a,
+    cudaError_t *rc);
+static void hymt_cuda_last_attention(const hymt_backend_t *b,
+    const hymt_cuda_shape_t *s, cudaError_t *rc);
+static void hymt_cuda_layer_begin(const hymt_backend_t *b, uint32_t layer,
+    uint32_t rows, const uint32_t *wanted, cudaError_t *rc);
 static void hymt_cuda_layer_end(const hymt_backend_t *b, uint32_t layer,
     uint32_t rows, const uint32_t *wanted, cudaError_t *rc);
 static void hymt_cuda_draw(const hymt_backend_t *b,
@@ -88,6 +97,7 @@ hymt_cuda_create_gemms(hymt_backend_t *b, hymt_error_t *err)
 static hymt_status_t
 hymt_cuda_create_layer(hymt_backend_t *b, uint32_t layer, hymt_error_t *err)
 {
+    bool                      last;
     uint32_t                  i, hidden, ffn;
     hymt_gemm_shape_t         s;
     hymt_cuda_gemms_t        *g;
@@ -97,6 +107,8 @@ hymt_cuda_create_layer(hymt_backend_t *b, uint32_t layer, hymt_error_t *err)
     w = &b->layers[layer];
     hidden = b->config.hidden;
     ffn = b->config.ffn;
+    last = layer == b->config.n_layers - 1
+           && hymt_cuda_is_large(b, b->params.max_rows);
 
     const struct {
         hymt_gemm_t        **gemm;
@@ -110,6 +122,9 @@ hymt_cuda_create_layer(hymt_backend_t *b, uint32_t layer, hymt_error_t *err)
     } list[] = {
         { &g->qkv, w->qkv, b->qkv_width, hidden, b->h, b->qkv, b->qkv_width,
           HYMT_GEMM_STORE },
+        { last ? &g->kv : NULL, w->qkv + (size_t) b->q_width * hidden,
+          b->qkv_width - b->q_width, hidden, b->h, b->qkv + b->q_width,
+          b->qkv_width, HYMT_GEMM_STORE },
         { &g->o, w->o, hidden, b->q_width, b->o, b->y, hidden,
           HYMT_GEMM_STORE },
         { &g->gate_up, w->gate_up, ffn * 2, hidden, b->h, b->act, ffn,
@@ -119,6 +134,10 @@ hymt_cuda_create_layer(hymt_backend_t *b, uint32_t layer, hymt_error_t *err)
     };
 
     for (i = 0; i < hymt_nelts(list); i++) {
+        if (list[i].gemm == NULL) {
+            continue;
+        }
+
         memset(&s, 0, sizeof(s));
         s.w = list[i].w;
         s.n = list[i].n;
@@ -150,6 +169,7 @@ hymt_cuda_free_gemms(hymt_backend_t *b)
     if (b->gemms != NULL) {
         for (i = 0; i < b->config.n_layers; i++) {
             hymt_gemm_free(b->gemms[i].qkv);
+            hymt_gemm_free(b->gemms[i].kv);
             hymt_gemm_free(b->gemms[i].o);
             hymt_gemm_free(b->gemms[i].gate_up);
             hymt_gemm_free(b->gemms[i].down);
@@ -158,6 +178,13 @@ hymt_cuda_free_gemms(hymt_backend_t *b)
 
     hymt_gemm_free(b->gemm_logits);
     free(b->gemms);
+}
+
+
+bool
+hymt_cuda_is_large(const hymt_backend_t *b, uint32_t rows)
+{
+    return rows > HYMT_CUDA_LARGE_ROWS && b->dev.cc == 90;
 }
 
 
@@ -216,6 +243,11 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
     hymt_cuda_run(&rc, hymt_cuda_embed(dev, &embed, stream));
 
     for (i = 0; i <= last; i++) {
+        if (i == last && s->is_large) {
+            hymt_cuda_last_attention(b, s, &rc);
+            break;
+        }
+
         hymt_cuda_run(&rc, hymt_gemm_run(b->gemms[i].qkv, s->rows, stream));
         hymt_cuda_layer_attention(b, s, i, i == last, &rc);
 
@@ -238,51 +270,28 @@ hymt_cuda_forward(const hymt_backend_t *b, const hymt_cuda_shape_t *s)
 
 /*
  * Position and norm of q and k, and k and v to the cache: of prompts before
- * attention, of rows that decode in it.  compact: o of the rows that are
- * sampled, in their order.
+ * attention, of rows that decode in it; in large steps so is q of prompts.
+ * compact: o of the rows that are sampled, in their order.
  */
 static void
 hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     uint32_t layer, bool compact, cudaError_t *rc)
 {
-    hymt_rope_args_t       rope;
+    bool                   decode;
     hymt_attention_args_t  a;
 
-    memset(&a, 0, sizeof(a));
-    a.q = b->q;
-    a.qkv = b->qkv;
-    a.rope.cos = b->cos;
-    a.rope.sin = b->sin;
-    a.rope.q_norm = b->layers[layer].q_norm;
-    a.rope.k_norm = b->layers[layer].k_norm;
-    a.rope.context = b->params.context;
-    a.rope.eps = b->config.rms_eps;
-    a.o = b->o;
-    a.cache = b->kv + layer * b->kv_layer;
-    a.tables = (const uint32_t *) (b->meta + s->tables_at);
-    a.partial = b->partial;
-    a.counters = b->counters;
-    a.n_heads = b->config.n_heads;
-    a.n_kv = b->config.n_kv_heads;
-    a.mixed = s->decode > 0 && s->prefill > 0;
+    decode = s->decode > 0 && !s->is_large;
+
+    hymt_cuda_attention_args(b, s, layer, &a);
+    a.q = s->is_large ? NULL : b->q;
+    a.mixed = decode && s->prefill > 0;
     a.compact = compact;
 
     if (s->prefill > 0) {
-        memset(&rope, 0, sizeof(rope));
-        rope.qkv = b->qkv;
-        rope.q = b->q;
-        rope.cache = a.cache;
-        rope.pos = (const uint32_t *) (b->meta + s->pos_at);
-        rope.kv_dest = (const int32_t *) (b->meta + s->kv_at);
-        rope.rope = a.rope;
-        rope.rows = s->rows;
-        rope.n_heads = a.n_heads;
-        rope.n_kv = a.n_kv;
-        hymt_cuda_run(rc, hymt_cuda_rope_append(&b->dev, &rope,
-                                                b->dev.stream));
+        hymt_cuda_layer_rope(b, s, &a, rc);
     }
 
-    if (s->decode > 0) {
+    if (decode) {
         a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);
         a.n_items = (const uint32_t *) b->meta;
         a.grid = s->decode;
@@ -297,6 +306,113 @@ hymt_cuda_layer_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
         hymt_cuda_run(rc, hymt_cuda_attention_prefill(&b->dev, &a,
                                                       b->dev.stream));
     }
+}
+
+
+static void
+hymt_cuda_attention_args(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    uint32_t layer, hymt_attention_args_t *a)
+{
+    memset(a, 0, sizeof(*a));
+
+    a->qkv = b->qkv;
+    a->rope.cos = b->cos;
+    a->rope.sin = b->sin;
+    a->rope.q_norm = b->layers[layer].q_norm;
+    a->rope.k_norm = b->layers[layer].k_norm;
+    a->rope.context = b->params.context;
+    a->rope.eps = b->config.rms_eps;
+    a->o = b->o;
+    a->cache = b->kv + layer * b->kv_layer;
+    a->tables = (const uint32_t *) (b->meta + s->tables_at);
+    a->partial = b->partial;
+    a->counters = b->counters;
+    a->n_heads = b->config.n_heads;
+    a->n_kv = b->config.n_kv_heads;
+}
+
+
+static void
+hymt_cuda_layer_rope(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    const hymt_attention_args_t *a, cudaError_t *rc)
+{
+    hymt_rope_args_t  rope;
+
+    memset(&rope, 0, sizeof(rope));
+
+    rope.qkv = b->qkv;
+    rope.q = s->is_large ? NULL : b->q;
+    rope.cache = a->cache;
+    rope.pos = (const uint32_t *) (b->meta + s->pos_at);
+    rope.kv_dest = (const int32_t *) (b->meta + s->kv_at);
+    rope.rope = a->rope;
+    rope.rows = s->rows;
+    rope.n_heads = a->n_heads;
+    rope.n_kv = a->n_kv;
+
+    hymt_cuda_run(rc, hymt_cuda_rope_append(&b->dev, &rope, b->dev.stream));
+}
+
+
+/*
+ * The last layer of a large step up to its attention: K and V of all rows, then
+ * q as well of those that are sampled, side by side, whose attention is that of
+ * decode, many blocks a row.  It reads K and V before it waits, and they are
+ * new here: so it starts when all in front of it have ended.
+ */
+static void
+hymt_cuda_last_attention(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
+    cudaError_t *rc)
+{
+    uint32_t                  last;
+    hymt_cuda_t               dev;
+    cudaStream_t              stream;
+    hymt_attention_args_t     a;
+    const hymt_cuda_gemms_t  *g;
+
+    last = b->config.n_layers - 1;
+    g = &b->gemms[last];
+    stream = b->dev.stream;
+    dev = b->dev;
+    dev.pdl = false;
+
+    hymt_cuda_attention_args(b, s, last, &a);
+    a.items = (const hymt_attention_item_t *) (b->meta + s->decode_at);
+    a.n_items = (const uint32_t *) b->meta;
+    a.grid = s->decode;
+    a.compact = true;
+
+    hymt_cuda_run(rc, hymt_gemm_run(g->kv, s->rows, stream));
+    hymt_cuda_layer_rope(b, s, &a, rc);
+
+    if (s->samples == 0) {
+        return;
+    }
+
+    hymt_cuda_layer_begin(b, last, s->samples,
+                          (const uint32_t *) (b->meta + s->gather_at), rc);
+    hymt_cuda_run(rc, hymt_gemm_run(g->qkv, s->samples, stream));
+    hymt_cuda_run(rc, hymt_cuda_attention_decode(&dev, &a, stream));
+}
+
+
+/* A layer's first norm once more, of x as it is; wanted: of these rows. */
+static void
+hymt_cuda_layer_begin(const hymt_backend_t *b, uint32_t layer, uint32_t rows,
+    const uint32_t *wanted, cudaError_t *rc)
+{
+    hymt_norm_args_t  norm;
+
+    memset(&norm, 0, sizeof(norm));
+    norm.x = b->x;
+    norm.weight = b->layers[layer].input_norm;
+    norm.h = b->h;
+    norm.gather = wanted;
+    norm.rows = rows;
+    norm.hidden = b->config.hidden;
+    norm.eps = b->config.rms_eps;
+
+    hymt_cuda_run(rc, hymt_cuda_add_norm(&b->dev, &norm, b->dev.stream));
 }
 
 
@@ -374,7 +490,8 @@ hymt_cuda_draw(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
 
 /*
  * The last layer's attention is made up for with all rows, whose x the step has
- * left as it was; as many at a time as there is place for logits of.
+ * left as it was, in a large step with what is in front of it; as many at a
+ * time as there is place for logits of.
  */
 cudaError_t
 hymt_cuda_forward_logits(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
@@ -389,6 +506,12 @@ hymt_cuda_forward_logits(const hymt_backend_t *b, const hymt_cuda_shape_t *s,
     stream = b->dev.stream;
 
     if (first == 0) {
+        if (s->is_large) {
+            hymt_cuda_layer_begin(b, last, s->rows, NULL, &rc);
+            hymt_cuda_run(&rc, hymt_gemm_run(b->gemms[last].qkv, s->rows,
+                                             stream));
+        }
+
         hymt_cuda_layer_attention(b, s, last, false, &rc);
 
     } else {
@@ -484,6 +607,8 @@ hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
         s->samples = hymt_max(rows / HYMT_CUDA_PROMPT_ROWS, 1);
         s->samples = hymt_min(s->samples, batch);
         s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
+        s->is_large = hymt_cuda_is_large(b, rows);
+        s->decode = s->is_large ? s->samples + HYMT_CUDA_PARTS : 0;
         break;
 
     default:

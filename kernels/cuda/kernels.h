@@ -147,13 +147,13 @@ cudaError_t hymt_cuda_embed(const hymt_cuda_t *dev,
     const hymt_embed_args_t *args, cudaStream_t stream);
 
 /*
- * sum[r] = x[from] + y[r] -> bf16;  h[r] = norm(sum[r]):
+ * sum[r] = x[from] + y[r] -> bf16, or x[from];  h[r] = norm(sum[r]):
  * norm: v = x / sqrt(mean(x^2) + eps) in fp32 -> bf16, times weight -> bf16.
  * from = gather[r], or r.
  */
 typedef struct {
     const hymt_bf16_t  *x;       /* [..][hidden] */
-    const hymt_bf16_t  *y;       /* [rows][hidden], what is added */
+    const hymt_bf16_t  *y;       /* [rows][hidden], what is added, or NULL */
     const hymt_bf16_t  *weight;  /* [hidden] */
     hymt_bf16_t        *sum;     /* [rows][hidden], NULL: not wanted; may be x
                                     where nothing is gathered */
@@ -189,13 +189,14 @@ typedef struct {
  * Splits qkv; q and k: RoPE (cos and sin in fp32 of a host table in double ->
  * bf16; q*cos -> bf16, rot(q)*sin -> bf16, sum -> bf16), then QK-norm (as norm
  * above, weight [128]); k and v go to the cache.  Rows without a destination
- * are left alone: those that decode, whose attention does this itself.
+ * are left alone: those that decode, whose attention does this itself.  That of
+ * prompts can do so with q, which is left alone where it is not wanted.
  *
  * Cache of a layer: [block][kv_head][K|V][16][128] bf16.
  */
 typedef struct {
     const hymt_bf16_t  *qkv;      /* [rows][(n_heads + 2 n_kv) * 128] */
-    hymt_bf16_t        *q;        /* [rows][n_heads * 128] */
+    hymt_bf16_t        *q;        /* [rows][n_heads * 128], NULL: not wanted */
     hymt_bf16_t        *cache;    /* of this layer */
     const uint32_t     *pos;      /* [rows] */
     const int32_t      *kv_dest;  /* [rows] block * 16 + offset; -1: none */
@@ -232,14 +233,17 @@ cudaError_t hymt_cuda_rope_append(const hymt_cuda_t *dev,
  * before it were written by earlier steps: they are read before the wait, as
  * are items and tables, which the copy in front of the step has written.  Of
  * its own position it takes q, k and v from qkv, does what rope.cu would, and
- * appends k and v to the cache.  Prefill reads q and the cache as rope.cu left
- * them.
+ * appends k and v to the cache.  Where positions before it are of the same step
+ * decode is launched without dev->pdl.
+ *
+ * Prefill reads the cache as rope.cu left it, and q; or, on cc 9.0, it takes q
+ * from qkv and does what rope.cu would: faster with many rows, slower with few.
  *
  * In a step of both, `mixed`, prefill comes right behind decode, of which it
  * needs nothing, and runs beside it.  Decode then allows it to start behind its
- * own wait only, when q and the cache are complete; prefill reads them past L1
- * and without a wait, and waits at its end, so that what waits for it has
- * waited for both.
+ * own wait only, when q, qkv and the cache are complete; prefill reads them
+ * past L1 and without a wait, and waits at its end, so that what waits for it
+ * has waited for both.
  *
  * `compact` is for a model's last layer, where few rows are wanted: of each
  * item its last row alone, and of those that have no place in o nothing (but
@@ -262,9 +266,11 @@ typedef struct {
 
 
 typedef struct {
-    const hymt_bf16_t            *q;         /* prefill; [rows][heads * 128] */
-    const hymt_bf16_t            *qkv;       /* decode: as in rope.cu */
-    hymt_rope_t                   rope;      /* decode */
+    const hymt_bf16_t            *q;         /* prefill; [rows][heads * 128];
+                                                NULL: from qkv, cc 9.0 only */
+    const hymt_bf16_t            *qkv;       /* decode, prefill without q: as
+                                                in rope.cu */
+    hymt_rope_t                   rope;      /* the same */
     hymt_bf16_t                  *o;         /* [rows][n_heads * 128] */
     hymt_bf16_t                  *cache;     /* of this layer */
     const uint32_t               *tables;    /* block ids of all sequences */

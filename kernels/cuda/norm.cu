@@ -148,10 +148,11 @@ k_embed_bf16(const __grid_constant__ hymt_embed_args_t a, float inv_n)
 
 
 /*
- * sum[r] = x[from] + y[r], h[r] = norm(sum[r])
+ * sum[r] = x[from] + y[r], h[r] = norm(sum[r]); or, without y, of x[from]
  *
  * Moves 8 * hidden bytes a row: x and y in, sum and h out.
  */
+template<bool ADD>
 static __global__ void __launch_bounds__(1024)
 k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
 {
@@ -182,11 +183,14 @@ k_add_norm_bf16(const __grid_constant__ hymt_norm_args_t a, float inv_n)
 
     if (in) {
         x.bits = __ldcg((const uint4 *) (a.x + from));
-        y.bits = __ldcg((const uint4 *) (a.y + at));
 
-        #pragma unroll
-        for (i = 0; i < 4; i++) {
-            x.pair[i] = __hadd2_rn(x.pair[i], y.pair[i]);
+        if constexpr (ADD) {
+            y.bits = __ldcg((const uint4 *) (a.y + at));
+
+            #pragma unroll
+            for (i = 0; i < 4; i++) {
+                x.pair[i] = __hadd2_rn(x.pair[i], y.pair[i]);
+            }
         }
 
         if (a.sum != NULL) {
@@ -260,7 +264,9 @@ cudaError_t
 hymt_cuda_add_norm(const hymt_cuda_t *dev, const hymt_norm_args_t *args,
     cudaStream_t stream)
 {
-    return hymt_launch(k_add_norm_bf16, dim3(args->rows),
+    return hymt_launch(args->y != NULL ? k_add_norm_bf16<true>
+                                       : k_add_norm_bf16<false>,
+                       dim3(args->rows),
                        dim3(hymt_row_threads(args->hidden)), 0, stream,
                        dev->pdl, *args, 1.0f / (float) args->hidden);
 }

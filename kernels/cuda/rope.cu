@@ -12,14 +12,15 @@
 
 
 /*
- * A block is 8 heads of a row: q heads, then k, then v.  No two threads but
- * those of a head's 16 lanes have to do with each other.
+ * A block is 8 heads of a row: q heads where they are wanted, then k, then v.
+ * No two threads but those of a head's 16 lanes have to do with each other.
  *
- * Moves 4 * (n_heads + 2 n_kv) * 128 bytes a row.  Positions, destinations and
- * tables are the host's, copied before the step's first kernel, so they are
- * read while the product before this is still running; after the wait there is
- * one load, one butterfly and one store.  H200, 16 and 4 heads: one row 0.87 us
- * of which an empty node is 0.39, 2048 rows 8.7 us, 63 % of the read bandwidth.
+ * Moves 4 * (n_heads + 2 n_kv) * 128 bytes a row, without q 8 * n_kv * 128.
+ * Positions, destinations and tables are the host's, copied before the step's
+ * first kernel, so they are read while the product before this is still
+ * running; after the wait there is one load, one butterfly and one store.
+ * H200, 16 and 4 heads: one row 0.87 us of which an empty node is 0.39, 2048
+ * rows 8.7 us, 63 % of the read bandwidth.
  */
 static __global__ void __launch_bounds__(HYMT_ROPE_THREADS)
 k_rope_append_bf16(const __grid_constant__ hymt_rope_args_t a)
@@ -35,7 +36,8 @@ k_rope_append_bf16(const __grid_constant__ hymt_rope_args_t a)
     hymt_grid_launch();
 
     row = blockIdx.y;
-    head = blockIdx.x * HYMT_ROPE_HEADS + threadIdx.x / HYMT_ROPE_LANES;
+    head = blockIdx.x * HYMT_ROPE_HEADS + threadIdx.x / HYMT_ROPE_LANES
+           + (a.q == NULL ? a.n_heads : 0);
     dest = (int32_t) __ldcg((const uint32_t *) a.kv_dest + row);
 
     if (dest < 0) {
@@ -86,7 +88,7 @@ hymt_cuda_rope_append(const hymt_cuda_t *dev, const hymt_rope_args_t *args,
 {
     uint32_t  heads;
 
-    heads = args->n_heads + 2 * args->n_kv;
+    heads = (args->q == NULL ? 0 : args->n_heads) + 2 * args->n_kv;
 
     return hymt_launch(k_rope_append_bf16,
                        dim3((heads + HYMT_ROPE_HEADS - 1) / HYMT_ROPE_HEADS,

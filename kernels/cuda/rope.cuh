@@ -136,33 +136,65 @@ hymt_rotate(hymt_head_t &x, const hymt_head_t &turn)
 }
 
 
-/*
- * Norm of a head's 128 elements.  Order of the sum: a lane's first half, its
- * second half, then a butterfly over the 16 lanes.
- */
-static __device__ __forceinline__ void
-hymt_head_norm(hymt_head_t &x, const hymt_head_t &weight, float eps)
+/* Of squares, a lane's share: its first half, then its second. */
+static __device__ __forceinline__ float
+hymt_head_squares(const hymt_head_t &x)
 {
-    int    i;
-    float  sum, scale;
+    float  sum;
 
     sum = hymt_add_squares(0, x.lo[0]);
     sum = hymt_add_squares(sum, x.lo[1]);
     sum = hymt_add_squares(sum, x.hi[0]);
-    sum = hymt_add_squares(sum, x.hi[1]);
+
+    return hymt_add_squares(sum, x.hi[1]);
+}
+
+
+/*
+ * The shares of N heads -> their sums, by a butterfly over the 16 lanes: one
+ * order for all, while those of several heads need not wait for each other.
+ */
+template<int N>
+static __device__ __forceinline__ void
+hymt_head_sums(float (&sum)[N])
+{
+    int  i, lanes;
 
     #pragma unroll
-    for (i = HYMT_ROPE_LANES / 2; i > 0; i /= 2) {
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, i));
+    for (lanes = HYMT_ROPE_LANES / 2; lanes > 0; lanes /= 2) {
+        #pragma unroll
+        for (i = 0; i < N; i++) {
+            sum[i] = __fadd_rn(sum[i],
+                               __shfl_xor_sync(0xffffffffu, sum[i], lanes));
+        }
     }
+}
 
-    scale = hymt_norm_scale(sum, 1.0f / HYMT_HEAD_DIM, eps);
+
+static __device__ __forceinline__ void
+hymt_head_scale(hymt_head_t &x, float scale, const hymt_head_t &weight)
+{
+    int  i;
 
     #pragma unroll
     for (i = 0; i < 2; i++) {
         x.lo[i] = hymt_norm_pair(x.lo[i], scale, weight.lo[i]);
         x.hi[i] = hymt_norm_pair(x.hi[i], scale, weight.hi[i]);
     }
+}
+
+
+/* Norm of a head's 128 elements. */
+static __device__ __forceinline__ void
+hymt_head_norm(hymt_head_t &x, const hymt_head_t &weight, float eps)
+{
+    float  sum[1];
+
+    sum[0] = hymt_head_squares(x);
+    hymt_head_sums(sum);
+
+    hymt_head_scale(x, hymt_norm_scale(sum[0], 1.0f / HYMT_HEAD_DIM, eps),
+                    weight);
 }
 
 

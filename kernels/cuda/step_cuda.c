@@ -18,7 +18,8 @@ typedef struct {
     uint32_t             n_decode;     /* rows */
     uint32_t             n_prefill;    /* items */
     uint32_t             n_table;      /* blocks of all sequences */
-    uint32_t             n_tiles;      /* of all decode rows */
+    bool                 is_large;     /* see hymt_cuda_shape_t */
+    uint32_t             n_tiles;      /* of all rows for decode attention */
     uint32_t             longest;      /* tiles of the longest of them */
     uint32_t             one_part;     /* tiles of a row that has no parts */
     uint32_t             part_tiles;   /* tiles of a part; 0: no parts */
@@ -50,6 +51,9 @@ static hymt_status_t hymt_cuda_plan(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, hymt_error_t *err);
 static void hymt_cuda_plan_seq(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, uint32_t i);
+static void hymt_cuda_plan_tiles(hymt_cuda_plan_t *plan);
+static bool hymt_cuda_plan_row(const hymt_cuda_plan_t *plan, uint32_t i,
+    uint32_t *pos);
 static const hymt_cuda_graph_t *hymt_cuda_choose(const hymt_backend_t *b,
     hymt_cuda_plan_t *plan, hymt_cuda_shape_t *shape);
 static uint32_t hymt_cuda_one_part(const hymt_backend_t *b,
@@ -66,7 +70,7 @@ static void hymt_cuda_pack_seq(const hymt_backend_t *b,
     const hymt_batch_seq_t *seq, const hymt_cuda_plan_t *plan,
     hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
-    const hymt_cuda_plan_t *plan, hymt_cuda_pack_t *pack);
+    const hymt_cuda_plan_t *plan, uint32_t row, hymt_cuda_pack_t *pack);
 static void hymt_cuda_pack_prefill(const hymt_batch_seq_t *seq,
     uint32_t item_rows, hymt_cuda_pack_t *pack);
 static uint32_t hymt_cuda_pack_out(const hymt_batch_seq_t *seq,
@@ -198,7 +202,6 @@ hymt_cuda_plan(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
 static void
 hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i)
 {
-    uint32_t                 tiles;
     const hymt_batch_seq_t  *s;
 
     s = &plan->batch->seqs[i];
@@ -208,15 +211,43 @@ hymt_cuda_plan_seq(const hymt_backend_t *b, hymt_cuda_plan_t *plan, uint32_t i)
     plan->n_samples += s->sample;
 
     if (s->n_rows == 1) {
-        tiles = s->pos / HYMT_ATTN_TILE + 1;
-
         plan->n_decode++;
-        plan->n_tiles += tiles;
-        plan->longest = hymt_max(plan->longest, tiles);
 
     } else {
         plan->n_prefill += hymt_ceil_div(s->n_rows, b->item_rows);
     }
+}
+
+
+/* What rows for decode attention have before them. */
+static void
+hymt_cuda_plan_tiles(hymt_cuda_plan_t *plan)
+{
+    uint32_t  i, pos, tiles;
+
+    for (i = 0; i < plan->batch->n_seqs; i++) {
+        if (hymt_cuda_plan_row(plan, i, &pos)) {
+            tiles = pos / HYMT_ATTN_TILE + 1;
+            plan->n_tiles += tiles;
+            plan->longest = hymt_max(plan->longest, tiles);
+        }
+    }
+}
+
+
+/*
+ * Whether a sequence has a row for decode attention, and its position: its only
+ * row, in large steps the one that is sampled.
+ */
+static bool
+hymt_cuda_plan_row(const hymt_cuda_plan_t *plan, uint32_t i, uint32_t *pos)
+{
+    const hymt_batch_seq_t  *s;
+
+    s = &plan->batch->seqs[i];
+    *pos = s->pos + s->n_rows - 1;
+
+    return plan->is_large ? s->sample : s->n_rows == 1;
 }
 
 
@@ -226,10 +257,15 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
     hymt_cuda_shape_t *shape)
 {
     bool                      is_long;
-    uint32_t                  tiles;
+    uint32_t                  n, tiles;
     hymt_cuda_kind_t          kind;
     const hymt_cuda_graph_t  *graph;
 
+    plan->is_large = plan->n_decode == 0
+                     && hymt_cuda_is_large(b, plan->n_rows);
+    n = plan->is_large ? plan->n_samples : plan->n_decode;
+
+    hymt_cuda_plan_tiles(plan);
     plan->one_part = hymt_cuda_one_part(b, plan);
     is_long = plan->longest > plan->one_part;
 
@@ -243,8 +279,9 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
     memset(shape, 0, sizeof(*shape));
     shape->rows = plan->n_rows;
     shape->samples = plan->n_samples;
-    shape->decode = plan->n_decode;
+    shape->decode = n;
     shape->prefill = plan->n_prefill;
+    shape->is_large = plan->is_large;
 
     graph = hymt_cuda_graph(b, kind, shape);
 
@@ -255,8 +292,7 @@ hymt_cuda_choose(const hymt_backend_t *b, hymt_cuda_plan_t *plan,
     }
 
     if (is_long) {
-        plan->part_tiles = hymt_cuda_parts(plan,
-                                           plan->n_decode + HYMT_CUDA_PARTS);
+        plan->part_tiles = hymt_cuda_parts(plan, n + HYMT_CUDA_PARTS);
         shape->decode = hymt_cuda_count_items(plan, plan->part_tiles, &tiles);
     }
 
@@ -303,28 +339,25 @@ hymt_cuda_parts(const hymt_cuda_plan_t *plan, uint32_t capacity)
 }
 
 
-/* Items of the decode rows, and the tiles of those that have several. */
+/* Items of decode attention, and the tiles of rows that have several. */
 static uint32_t
 hymt_cuda_count_items(const hymt_cuda_plan_t *plan, uint32_t part_tiles,
     uint32_t *tiles)
 {
-    uint32_t                 i, n, parts;
-    const hymt_batch_seq_t  *s;
+    uint32_t  i, n, pos, parts;
 
     *tiles = 0;
 
     for (i = 0, n = 0; i < plan->batch->n_seqs; i++) {
-        s = &plan->batch->seqs[i];
-
-        if (s->n_rows != 1) {
+        if (!hymt_cuda_plan_row(plan, i, &pos)) {
             continue;
         }
 
-        parts = hymt_cuda_row_parts(plan, s->pos, part_tiles);
+        parts = hymt_cuda_row_parts(plan, pos, part_tiles);
         n += parts;
 
         if (parts > 1) {
-            *tiles += s->pos / HYMT_ATTN_TILE + 1;
+            *tiles += pos / HYMT_ATTN_TILE + 1;
         }
     }
 
@@ -404,11 +437,15 @@ hymt_cuda_pack_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq,
                                                + pos % HYMT_KV_BLOCK);
     }
 
-    if (seq->n_rows == 1) {
-        hymt_cuda_pack_decode(seq, plan, pack);
-
-    } else {
+    if (seq->n_rows > 1) {
         hymt_cuda_pack_prefill(seq, b->item_rows, pack);
+    }
+
+    if (plan->is_large && seq->sample) {
+        hymt_cuda_pack_decode(seq, plan, pack->n_samples, pack);
+
+    } else if (seq->n_rows == 1) {
+        hymt_cuda_pack_decode(seq, plan, pack->row, pack);
     }
 
     pack->row += seq->n_rows;
@@ -423,24 +460,26 @@ hymt_cuda_pack_seq(const hymt_backend_t *b, const hymt_batch_seq_t *seq,
 }
 
 
+/* The sequence's last row, which is `row` of qkv. */
 static void
 hymt_cuda_pack_decode(const hymt_batch_seq_t *seq,
-    const hymt_cuda_plan_t *plan, hymt_cuda_pack_t *pack)
+    const hymt_cuda_plan_t *plan, uint32_t row, hymt_cuda_pack_t *pack)
 {
-    uint32_t                i, tiles, n, width;
+    uint32_t                i, pos, tiles, n, width;
     hymt_attention_item_t  *item;
 
-    tiles = seq->pos / HYMT_ATTN_TILE + 1;
-    n = hymt_cuda_row_parts(plan, seq->pos, plan->part_tiles);
+    pos = seq->pos + seq->n_rows - 1;
+    tiles = pos / HYMT_ATTN_TILE + 1;
+    n = hymt_cuda_row_parts(plan, pos, plan->part_tiles);
     width = n > 1 ? plan->part_tiles : tiles;
 
     for (i = 0; i < n; i++) {
         item = &pack->decode[pack->n_decode++];
 
         memset(item, 0, sizeof(*item));
-        item->row = pack->row;
+        item->row = row;
         item->n_rows = 1;
-        item->pos = seq->pos;
+        item->pos = pos;
         item->table = pack->n_table;
         item->part = i;
         item->n_parts = n;

@@ -7,7 +7,8 @@
  * query row.  Rows are computed by decode items of any number of parts and by
  * prefill items of any cut; what they must all agree with are the bits of the
  * plainest run, and that run is compared with the reference.  Decode makes q
- * itself, and its position's K and V; prefill has them from rope_append.
+ * itself, and its position's K and V; prefill has K and V from rope_append, and
+ * q, if it does not make that itself as well.
  *
  * With the argument "small": few rows, for a sanitizer; "tiny": fewer.
  */
@@ -80,7 +81,7 @@ same(fixture_t *f, const char *what, uint32_t n, room_t room)
 
     download(f);
     is_int(differing(f), 0, "same bits: %s, %u, %s blocks%s", what, n,
-           rooms[room], plain ? ", no wgmma" : "");
+           rooms[room], plain ? ", no wgmma" : queries ? ", own q" : "");
 }
 
 
@@ -115,14 +116,16 @@ invariance(fixture_t *f)
         }
 
         for (uint32_t j = 0; j < n_chunks; j++) {
-            for (uint32_t k = 0; k < 2; k++) {
-                plain = k;
+            for (uint32_t k = 0; k < 2 + hopper; k++) {
+                plain = k == 1;
+                queries = k == 2;
                 poison(f);
                 prefill_all(f, chunks[j], room);
                 same(f, "prompt in chunks of n rows", chunks[j], room);
             }
 
             plain = false;
+            queries = false;
         }
     }
 
@@ -196,7 +199,7 @@ test_alone(void)
     download(&f);
     memcpy(f.want, f.o, f.d_o.bytes);
 
-    for (uint32_t kind = 0; kind < 2 * ROOMS * 3 + 1; kind++) {
+    for (uint32_t kind = 0; kind < 2 * ROOMS * 3 + 1 + hopper; kind++) {
         poison(&f);
 
         /* all but the last position by one launch */
@@ -210,15 +213,19 @@ test_alone(void)
 
         run(&f, false, ROOM_MANY);
 
-        if (kind == 2 * ROOMS * 3) {
+        if (kind >= 2 * ROOMS * 3) {
+            queries = kind > 2 * ROOMS * 3;
+
             for (uint32_t i = 0; i < n; i++) {
                 add_prefill(&f, i, lens[i] - 1, 1);
                 run(&f, true, ROOM_FEW);
             }
 
             download(&f);
-            is_int(differing(&f), 0, "rows alone: prefill");
-            break;
+            is_int(differing(&f), 0, "rows alone: prefill%s",
+                   queries ? ", own q" : "");
+            queries = false;
+            continue;
         }
 
         room = (room_t) (kind / 2 % ROOMS);
@@ -303,7 +310,7 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
     download(&f);
     memcpy(f.want, f.o, f.d_o.bytes);
 
-    for (uint32_t kind = 0; kind < ROOMS + 3; kind++) {
+    for (uint32_t kind = 0; kind < ROOMS + 3 + hopper; kind++) {
         const bool    decode = kind < ROOMS;
         const room_t  room = (room_t) (kind % ROOMS);
 
@@ -344,9 +351,11 @@ test_compact(uint32_t n_heads, uint32_t n_kv)
 
         compact = true;
         plain = kind == ROOMS + 2;
+        queries = kind == ROOMS + 3;
         run(&f, !decode, room);
         compact = false;
         plain = false;
+        queries = false;
         download(&f);
 
         bad = 0;
@@ -390,9 +399,10 @@ test_long(void)
     first = len - rows;
     width = (size_t) f.n_heads * HYMT_HEAD_DIM;
 
-    for (uint32_t kind = 0; kind < 8; kind++) {
+    for (uint32_t kind = 0; kind < 8 + hopper; kind++) {
         poison(&f);
         partial = 0;
+        queries = kind == 8;
 
         for (uint32_t pos = first; pos < len; ) {
             if (kind < 6) {
@@ -411,6 +421,7 @@ test_long(void)
         }
 
         run(&f, kind >= 6, (room_t) (kind % ROOMS));
+        queries = false;
         download(&f);
 
         if (kind == 0) {
@@ -420,7 +431,8 @@ test_long(void)
         is_int(memcmp(f.o + first * width, f.want + first * width,
                       rows * width * 2), 0,
                "same bits at context %u, %s of %u", len,
-               kind < 6 ? "parts" : "chunks", kind < 6 ? kind * kind : kind);
+               kind < 6 ? "parts" : kind < 8 ? "chunks" : "chunks, own q",
+               kind < 6 ? kind * kind : kind);
     }
 
     /* is_close() begins with the ends of sequences */
@@ -475,10 +487,10 @@ k_give(given_t q, given_t qkv, given_t cache, const uint32_t *rows)
  * has ended: q, qkv and all positions of prompts are written just before they
  * are read, and spoilt just after, as is the position that decode appends.
  * mixed: prefill does not wait for decode, and who waits for prefill has waited
- * for both.
+ * for both.  own: prefill makes q itself.
  */
 static void
-test_graph(bool mixed)
+test_graph(bool mixed, bool own)
 {
     size_t                  width, most;
     given_t                 give_q, give_qkv, give, spoil_q, spoil_qkv, spoil;
@@ -586,10 +598,10 @@ test_graph(bool mixed)
 
     prompt.items = d_items;
     prompt.n_items = d_n;
-    prompt.q = give_q.to;
+    prompt.q = own ? NULL : give_q.to;
     args.q = NULL;
     args.qkv = give_qkv.to;
-    prompt.qkv = NULL;
+    prompt.qkv = own ? give_qkv.to : NULL;
     prompt.cache = args.cache = give.to;
     prompt.mixed = args.mixed = mixed;
 
@@ -621,8 +633,8 @@ test_graph(bool mixed)
         bad += differing(&f);
     }
 
-    is_int(bad, 0, "same bits in a graph of overlapping kernels%s",
-           mixed ? ", prompts beside decode" : "");
+    is_int(bad, 0, "same bits in a graph of overlapping kernels%s%s",
+           mixed ? ", prompts beside decode" : "", own ? ", own q" : "");
     ok(counters_zero(&f), "counters are zero again");
 
     cudaGraphExecDestroy(exec);
@@ -659,6 +671,7 @@ main(int argc, char **argv)
     dev.sms = prop.multiProcessorCount;
     dev.smem = prop.sharedMemPerBlockOptin;
     dev.pdl = dev.cc / 10 == 9;
+    hopper = dev.cc == 90;
     cuda(cudaStreamCreateWithFlags(&dev.stream, cudaStreamNonBlocking));
 
     test_empty();
@@ -685,8 +698,13 @@ main(int argc, char **argv)
     }
 
     test_compact(16, 4);
-    test_graph(false);
-    test_graph(true);
+    test_graph(false, false);
+    test_graph(true, false);
+
+    if (hopper) {
+        test_graph(false, true);
+        test_graph(true, true);
+    }
 
     cudaStreamDestroy(dev.stream);
 

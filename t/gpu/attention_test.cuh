@@ -81,6 +81,8 @@ typedef struct {
 static hymt_cuda_t  dev;
 static bool         plain;              /* prefill without wgmma */
 static bool         compact;            /* as in the last layer */
+static bool         hopper;             /* what only that has */
+static bool         queries;            /* prefill makes q itself */
 static uint64_t     seed, random_state;
 static bool         small, tiny;
 
@@ -522,6 +524,7 @@ run(fixture_t *f, bool prefill, room_t room)
             : room == ROOM_SOME ? (args.grid * f->n_kv + 1) / 2 : 0;
     args.mixed = room == ROOM_MIXED && !prefill;
     args.compact = compact;
+    args.q = queries ? NULL : f->d_q;
     d.cc = plain ? 80 : dev.cc;
 
     if (args.grid > 0) {

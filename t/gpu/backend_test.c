@@ -462,6 +462,7 @@ main(int argc, char **argv)
     test_sampler(demo);
     test_chunks(demo, SHORT);
     test_chunks(demo, 1100);
+    test_prompts(demo);
     test_among(demo, 63);
     test_among(demo, 255);
     test_wanted(demo, 5);

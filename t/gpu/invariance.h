@@ -200,6 +200,132 @@ test_among(const hymt_model_t *model, uint32_t others)
 
 
 /*
+ * Steps of prompts alone, with many rows or nearly: each sequence has the token
+ * and the bits, of its last row and of the one that it decodes next, that it
+ * has alone and in small chunks.
+ */
+__attribute__((unused))
+static void
+test_prompts(const hymt_model_t *model)
+{
+    seq_t            *seqs;
+    float            *all, *want, *row;
+    size_t            size;
+    uint32_t          i, j, k, n, end, vocab, rows[SLOTS], ones[SLOTS];
+    uint32_t          tokens[SLOTS], drawn[SLOTS], decoded[SLOTS], wrong;
+    hymt_backend_t   *b;
+
+    /* rows of each that are there before, rows in the step, who goes on */
+
+    static const struct {
+        uint32_t  n;
+        uint32_t  before;
+        uint32_t  rows;
+        uint32_t  open;
+    } cases[] = {
+        { 1, 0, 1024, 1 }, { 1, 0, 1000, 0 }, { 1, 600, 800, 1 },
+        { 1, 0, 640, 1 }, { 1, 0, 641, 1 }, { 2, 333, 512, 0 },
+        { 3, 0, 341, 1 }, { 12, 0, 80, 5 }, { 64, 16, 16, 64 },
+    };
+
+    vocab = model->config.vocab;
+    size = vocab * sizeof(float);
+    seqs = calloc(SLOTS, sizeof(seq_t));
+    all = malloc(ROWS * size);
+    want = malloc(2 * SLOTS * size);
+    b = backend_open(cuda, model, NULL);
+
+    for (k = 0; k < hymt_nelts(cases); k++) {
+        n = cases[k].n;
+        end = cases[k].before + cases[k].rows;
+        wrong = 0;
+
+        for (i = 0; i < n; i++) {
+            ones[i] = i != cases[k].open;
+        }
+
+        for (j = 0; j < 2; j++) {
+            pool_reset();
+
+            for (i = 0; i < n; i++) {
+                seq_make(&seqs[i], j ? SLOTS - 1 - i : i,
+                         end + (ones[i] ? 0 : 7), 2, 9000 + i, vocab);
+                seq_begin(cuda, b, &seqs[i], true);
+
+                while (seqs[i].pos < (j ? cases[k].before : end)) {
+                    rows[0] = hymt_min(100, (j ? cases[k].before : end)
+                                            - seqs[i].pos);
+
+                    if (step(cuda, b, &seqs[i], rows, 1, j ? NULL : all,
+                             j ? tokens : &drawn[i]) != HYMT_OK)
+                    {
+                        die("a chunk");
+                    }
+                }
+
+                if (j == 0) {
+                    memcpy(want + i * vocab, all + (rows[0] - 1) * vocab,
+                           size);
+                    rows[0] = ones[i];
+
+                    if (ones[i]
+                        && step(cuda, b, &seqs[i], rows, 1,
+                                want + (SLOTS + i) * vocab, &decoded[i])
+                           != HYMT_OK)
+                    {
+                        die("a row");
+                    }
+                }
+            }
+        }
+
+        for (i = 0; i < n; i++) {
+            rows[i] = cases[k].rows;
+        }
+
+        memset(all, 0xff, ROWS * size);
+
+        if (step(cuda, b, seqs, rows, n, all, tokens) != HYMT_OK) {
+            die("prompts");
+        }
+
+        for (i = 0; i < n; i++) {
+            row = all + ((i + 1) * (size_t) cases[k].rows - 1) * vocab;
+            wrong += memcmp(row, want + i * vocab, size) != 0;
+            wrong += tokens[i] != drawn[i];
+            wrong += (tokens[i] < vocab) != ones[i];
+        }
+
+        is_int(wrong, 0, "%u prompts, %u rows of each behind %u: same bits and"
+               " tokens", n, cases[k].rows, cases[k].before);
+
+        memset(all, 0xff, ROWS * size);
+
+        if (n > !ones[0]
+            && step(cuda, b, seqs, ones, n, all, tokens) != HYMT_OK)
+        {
+            die("rows");
+        }
+
+        for (i = 0, j = 0; i < n; i++) {
+            if (ones[i]) {
+                wrong += memcmp(all + j * (size_t) vocab,
+                                want + (SLOTS + i) * vocab, size) != 0;
+                wrong += tokens[j++] != decoded[i];
+            }
+        }
+
+        is_int(wrong, 0, "and of the rows behind them");
+    }
+
+    cuda->destroy(b);
+    free(want);
+    free(all);
+    free(seqs);
+}
+
+
+/*
  * Outputs of 64 sequences, step by step, each told the token it goes on with;
  * then of 1, 64 and 256 at once whose tokens the device has, with two steps in
  * flight: the first of them must have the tokens they had.

@@ -234,6 +234,7 @@ test_shape(const fixture_shape_t *shape, const char *name,
 
     test_chunks(model, SHORT);
     test_chunks(model, LONG);
+    test_prompts(model);
     test_among(model, 63);
     test_among(model, 255);
     test_wanted(model, 150);

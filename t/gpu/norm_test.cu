@@ -246,7 +246,8 @@ test_embed(uint32_t rows, uint32_t width)
 
 /*
  * A chain of additions to the same rows, then as in the last layer: one to rows
- * of a list, and one more whose sum nobody wants.  In one graph: each must have
+ * of a list, one more whose sum nobody wants, and a norm of a list's rows with
+ * nothing added.  In one graph: each must have
  * waited for the one before.
  */
 static void
@@ -255,7 +256,8 @@ test_add_norm(uint32_t rows, uint32_t width)
     size_t            n, at, bad;
     uint32_t          i, j, step, list[MAX_ROWS];
     uint16_t         *w, *want_x, *want_h, *y[CHAIN + 1], *got, *sum;
-    buffer_t          weight, x, h, end, gather, gathered, add[CHAIN + 1];
+    buffer_t          weight, x, h, end, bare, gather, gathered;
+    buffer_t          add[CHAIN + 1];
     cudaGraph_t       graph;
     cudaGraphExec_t   exec;
     hymt_norm_args_t  args;
@@ -274,6 +276,7 @@ test_add_norm(uint32_t rows, uint32_t width)
     buffer_new(&x, n * 2);
     buffer_new(&h, n * 2);
     buffer_new(&end, n * 2);
+    buffer_new(&bare, n * 2);
     buffer_new(&gather, rows * 4);
     buffer_new(&gathered, n * 2);
 
@@ -349,6 +352,13 @@ test_add_norm(uint32_t rows, uint32_t width)
 
     gpu(hymt_cuda_add_norm(&dev, &args, dev.stream));
 
+    args.x = (hymt_bf16_t *) x.data;
+    args.y = NULL;
+    args.h = (hymt_bf16_t *) bare.data;
+    args.gather = (uint32_t *) gather.data;
+
+    gpu(hymt_cuda_add_norm(&dev, &args, dev.stream));
+
     gpu(cudaStreamEndCapture(dev.stream, &graph));
     gpu(cudaGraphInstantiate(&exec, graph, 0));
     gpu(cudaGraphLaunch(exec, dev.stream));
@@ -393,10 +403,19 @@ test_add_norm(uint32_t rows, uint32_t width)
     buffer_get(&end, got, n * 2);
     bad += differ(got, want_h, n);
 
+    for (i = 0; i < rows; i++) {
+        plain_norm(want_x + (size_t) list[i] * width, w,
+                   want_h + (size_t) i * width, width, 1e-5f);
+    }
+
+    buffer_get(&bare, got, n * 2);
+    bad += differ(got, want_h, n);
+
     ok(bad == 0 && buffer_guarded(&x) && buffer_guarded(&h)
-       && buffer_guarded(&gathered) && buffer_guarded(&end),
-       "a chain of %u in a graph, then through a list, then without a sum:"
-       " %u rows of %u", CHAIN, rows, width);
+       && buffer_guarded(&gathered) && buffer_guarded(&end)
+       && buffer_guarded(&bare),
+       "a chain of %u in a graph, then through a list, then without a sum, and"
+       " with nothing added: %u rows of %u", CHAIN, rows, width);
 
     gpu(cudaGraphExecDestroy(exec));
     gpu(cudaGraphDestroy(graph));
@@ -410,6 +429,7 @@ test_add_norm(uint32_t rows, uint32_t width)
     buffer_free(&x);
     buffer_free(&h);
     buffer_free(&end);
+    buffer_free(&bare);
     buffer_free(&gather);
     buffer_free(&gathered);
     free(w);

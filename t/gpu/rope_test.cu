@@ -1,7 +1,7 @@
 /*
  * rope_test.cu - RoPE, QK-norm and the append to pages against plain C with the
  * same rounding points and the same order of sums: bit for bit, the untouched
- * places of q and of the cache included.
+ * places of q and of the cache included.  Also where q is not wanted.
  */
 
 #include "device_buffer.h"
@@ -113,7 +113,7 @@ random_value(uint32_t kind)
 
 
 static void
-test_rope(const heads_t *s, uint32_t rows, bool norm)
+test_rope(const heads_t *s, uint32_t rows, bool norm, bool query)
 {
     size_t            n, n_q, n_cache, page, bad;
     int32_t           dest[300];
@@ -176,7 +176,7 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
 
         clamped = pos[r] < CONTEXT ? pos[r] : CONTEXT - 1;
 
-        for (head = 0; head < all; head++) {
+        for (head = query ? 0 : s->n_heads; head < all; head++) {
             memcpy(x, in + ((size_t) r * all + head) * DIM, sizeof(x));
 
             if (head < s->n_heads + s->n_kv) {
@@ -225,7 +225,7 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
     buffer_put(&d_w, w, sizeof(w));
 
     args.qkv = (hymt_bf16_t *) qkv.data;
-    args.q = (hymt_bf16_t *) q.data;
+    args.q = query ? (hymt_bf16_t *) q.data : NULL;
     args.cache = (hymt_bf16_t *) cache.data;
     args.pos = (uint32_t *) d_pos.data;
     args.kv_dest = (int32_t *) d_dest.data;
@@ -262,8 +262,8 @@ test_rope(const heads_t *s, uint32_t rows, bool norm)
     }
 
     ok(bad == 0 && buffer_guarded(&q) && buffer_guarded(&cache),
-       "rope%s, append: %u rows, %u heads, %u of keys",
-       norm ? ", norm" : "", rows, s->n_heads, s->n_kv);
+       "rope%s, append%s: %u rows, %u heads, %u of keys",
+       norm ? ", norm" : "", query ? "" : ", no q", rows, s->n_heads, s->n_kv);
 
     buffer_free(&qkv);
     buffer_free(&q);
@@ -296,10 +296,12 @@ main(int argc, char **argv)
                 continue;
             }
 
-            test_rope(&shapes[i], row_counts[j], true);
+            test_rope(&shapes[i], row_counts[j], true, true);
+            test_rope(&shapes[i], row_counts[j], true, false);
         }
 
-        test_rope(&shapes[i], 33, false);
+        test_rope(&shapes[i], 33, false, true);
+        test_rope(&shapes[i], 33, false, false);
     }
 
     gpu(cudaStreamDestroy(dev.stream));
