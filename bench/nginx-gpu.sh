@@ -11,7 +11,7 @@ readonly PROGRAMS=${HYMT_PROGRAMS:-build/bench}
 readonly LIBRARY=${HYMT_CUDA_LIBRARY:-build/hymt_cuda.so}
 readonly NGINX=${NGINX_BINARY:-nginx}
 readonly BACKEND=${BACKEND:-cuda}
-readonly WORKERS=${WORKERS:-4}
+readonly WORKERS=${WORKERS:-2}
 readonly MAX_BATCH=${MAX_BATCH:-256}
 readonly CONTEXT=${CONTEXT:-2048}
 readonly EACH=${EACH:-4}
@@ -45,7 +45,7 @@ environment
   HYMT_CUDA_LIBRARY  its CUDA part: build/hymt_cuda.so
   HYMT_PROGRAMS      where http-load and random-model are: build/bench
   BACKEND            cuda
-  WORKERS            4, of which one has the engine
+  WORKERS            2, of which one has the engine
   MAX_BATCH CONTEXT  256, 2048
   EACH               seconds of each row: 4
   CASES              "none"; "short": rows of 1, 50 and 256 clients; "all"
