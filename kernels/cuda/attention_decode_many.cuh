@@ -4,7 +4,9 @@
  *
  * K and V of 32 positions are a slot of 8 KB; the warp's slots are a ring that
  * it fills three ahead of its arithmetic: K of a tile's first and second half,
- * V of these, the next tile's.  It waits for no other warp, keeps its state in
+ * V of these, the next tile's.  A last tile of no more than half takes no place
+ * for its second one: V comes a slot sooner, and zeros that would change no bit
+ * are not multiplied.  The warp waits for no other, keeps its state in
  * registers, and with eight of them on a multiprocessor there is always enough
  * on its way to keep the memory busy.
  *
@@ -57,6 +59,7 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
     float                  m[2], l[2], acc[8][4];
     size_t                 page_size;
     int32_t                valid;
+    uint8_t               *k_own, *v_own;
     uint32_t               lane, head, tile, newest, row, slot, first;
     uint32_t               a[8][2], page[HYMT_ATTN_PAGES];
     uint32_t               next[HYMT_ATTN_PAGES];
@@ -93,8 +96,15 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
 
 #pragma unroll
     for (int i = 0; i < HYMT_ATTN_SLOTS; i++) {
-        hymt_attn_load_slot<true>(first + i * HYMT_ATTN_SLOT, cache, page_size,
-                                  page, i, valid);
+        if (valid > HYMT_ATTN_TILE / 2) {
+            hymt_attn_load_slot<true>(first + i * HYMT_ATTN_SLOT, cache,
+                                      page_size, page, i, valid);
+
+        } else if (i < 2) {
+            hymt_attn_load_slot<true>(first + i * HYMT_ATTN_SLOT, cache,
+                                      page_size, page, 2 * i, valid);
+        }
+
         hymt_cp_async_commit();
     }
 
@@ -113,13 +123,19 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
     /* the slots it belongs to, where they are on their way already */
 
     row = item.pos % HYMT_ATTN_TILE;
-    slot = row / (HYMT_ATTN_TILE / 2);
+    k_own = NULL;
+    v_own = NULL;
+
+    if (valid <= HYMT_ATTN_TILE / 2) {
+        k_own = slots;
+        v_own = slots + HYMT_ATTN_SLOT;
+
+    } else if (valid <= HYMT_ATTN_TILE) {
+        k_own = slots + HYMT_ATTN_SLOT;
+    }
 
     own.run(args, item.row, head, q[0],
-            item.end_tile > item.pos / HYMT_ATTN_TILE, at,
-            valid > HYMT_ATTN_TILE ? NULL : slots + slot * HYMT_ATTN_SLOT,
-            valid > HYMT_ATTN_TILE || slot + 2 >= HYMT_ATTN_SLOTS
-            ? NULL : slots + (slot + 2) * HYMT_ATTN_SLOT,
+            item.end_tile > item.pos / HYMT_ATTN_TILE, at, k_own, v_own,
             row % (HYMT_ATTN_TILE / 2));
 
     __syncwarp();
@@ -142,50 +158,71 @@ k_attention_decode_many_bf16(const __grid_constant__ hymt_attention_args_t args)
     for (tile = item.first_tile; tile < item.end_tile; tile++) {
         float     s[4][4], x[8][4], m_t[2], l_t[2], b[2], c[2];
         uint32_t  p[4][2], here;
+        bool      more, whole, next_whole;
 
-        if (tile + 1 < item.end_tile) {
+        more = tile + 1 < item.end_tile;
+        whole = valid > HYMT_ATTN_TILE / 2;
+        next_whole = valid > HYMT_ATTN_TILE + HYMT_ATTN_TILE / 2;
+
+        if (more) {
             hymt_attn_pages(next, table, tile + 1, newest);
         }
 
 #pragma unroll
         for (int part = 0; part < 4; part++) {
-            here = first + slot * HYMT_ATTN_SLOT;
-            slot = slot + 1 < HYMT_ATTN_SLOTS ? slot + 1 : 0;
+            if (part % 2 == 0 || whole) {
+                here = first + slot * HYMT_ATTN_SLOT;
+                slot = slot + 1 < HYMT_ATTN_SLOTS ? slot + 1 : 0;
 
-            hymt_cp_async_wait<HYMT_ATTN_SLOTS - 1>();
-            __syncwarp();
+                hymt_cp_async_wait<HYMT_ATTN_SLOTS - 1>();
+                __syncwarp();
 
-            if (part == 0) {
-                hymt_attn_row_scores<0, 2, HALF>(s, a, here);
+                if (part == 0) {
+                    hymt_attn_row_scores<0, 2, HALF>(s, a, here);
 
-            } else if (part == 1) {
-                hymt_attn_row_scores<2, 2, HALF>(s, a, here);
+                } else if (part == 1) {
+                    hymt_attn_row_scores<2, 2, HALF>(s, a, here);
 
-            } else if (part == 2) {
+                } else if (part == 2) {
 #pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    x[i / 4][i % 4] = 0.0f;
+                    for (int i = 0; i < 32; i++) {
+                        x[i / 4][i % 4] = 0.0f;
+                    }
+
+                    hymt_attn_row_values<0, 2, HALF>(x, p, here);
+
+                } else {
+                    hymt_attn_row_values<2, 2, HALF>(x, p, here);
                 }
 
-                hymt_attn_row_values<0, 2, HALF>(x, p, here);
+                __syncwarp();
 
-            } else {
-                hymt_attn_row_values<2, 2, HALF>(x, p, here);
+                /* three slots on */
+
+                if (part == 0) {
+                    if (whole) {
+                        hymt_attn_load_slot<false>(here, cache, page_size,
+                                                   page, 3, valid);
+                    }
+
+                } else if (more && (part == 1 || next_whole)) {
+                    hymt_attn_load_slot<false>(here, cache, page_size, next,
+                                               part - 1,
+                                               valid - HYMT_ATTN_TILE);
+
+                } else if (more && part == 2) {
+                    hymt_attn_load_slot<false>(here, cache, page_size, next, 2,
+                                               valid - HYMT_ATTN_TILE);
+                }
+
+                hymt_cp_async_commit();
+
+            } else if (part == 1) {
+#pragma unroll
+                for (int i = 8; i < 16; i++) {
+                    s[i / 4][i % 4] = 0.0f;
+                }
             }
-
-            __syncwarp();
-
-            if (part + HYMT_ATTN_SLOTS < 4) {
-                hymt_attn_load_slot<false>(here, cache, page_size, page,
-                                           part + HYMT_ATTN_SLOTS, valid);
-
-            } else if (tile + 1 < item.end_tile) {
-                hymt_attn_load_slot<false>(here, cache, page_size, next,
-                                           (part + HYMT_ATTN_SLOTS) % 4,
-                                           valid - HYMT_ATTN_TILE);
-            }
-
-            hymt_cp_async_commit();
 
             if (part == 1) {
                 hymt_attn_row_softmax(s, m_t, l_t, tile * HYMT_ATTN_TILE,
