@@ -229,24 +229,33 @@ k_attention_decode_bf16(const __grid_constant__ hymt_attention_args_t args)
 }
 
 
+/* Two blocks of three stages each fit a multiprocessor. */
+static bool
+hymt_attn_spreads(const hymt_cuda_t *dev)
+{
+    return dev->smem >= 7 * HYMT_ATTN_STAGE;
+}
+
+
 template<int GROUP, int WARPS>
 static cudaError_t
 hymt_attention_decode_run(const hymt_cuda_t *dev,
-    const hymt_attention_args_t *args, cudaStream_t stream)
+    const hymt_attention_args_t *args, uint32_t smem, cudaStream_t stream)
 {
-    enum { SMEM = WARPS * HYMT_ATTN_STAGE };
-
+    int          most;
     cudaError_t  err;
+
+    most = WARPS == 2 && hymt_attn_spreads(dev) ? 3 : WARPS;
 
     err = cudaFuncSetAttribute(k_attention_decode_bf16<GROUP, WARPS>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               SMEM);
+                               most * HYMT_ATTN_STAGE);
     if (err != cudaSuccess) {
         return err;
     }
 
     hymt_launch(k_attention_decode_bf16<GROUP, WARPS>,
-                dim3(args->n_kv, args->grid), dim3(WARPS * 32), SMEM, stream,
+                dim3(args->n_kv, args->grid), dim3(WARPS * 32), smem, stream,
                 dev->pdl, *args);
 
     return cudaGetLastError();
@@ -256,24 +265,36 @@ hymt_attention_decode_run(const hymt_cuda_t *dev,
 /*
  * Few blocks: four tiles at once, for the time of one row.  More: two, so that
  * three blocks share a multiprocessor and one's loads cover another's
- * arithmetic.  More than four for each: a warp has a row to itself.
+ * arithmetic; while two for each are enough they get more memory than they
+ * need, or three would go to those that the product in front leaves first, and
+ * none to the others.  More than four for each: a warp has a row to itself.
  */
 template<int GROUP>
 static cudaError_t
 hymt_attention_decode_group(const hymt_cuda_t *dev,
     const hymt_attention_args_t *args, cudaStream_t stream)
 {
-    if (args->grid * args->n_kv > 4 * dev->sms) {
+    bool      spread;
+    uint32_t  blocks;
+
+    blocks = args->grid * args->n_kv;
+
+    if (blocks > 4 * dev->sms) {
         return hymt_attention_decode_many<GROUP>(dev, args, stream);
     }
 
-    if (args->grid * args->n_kv <= dev->sms
-        && dev->smem >= 5 * HYMT_ATTN_STAGE)
-    {
-        return hymt_attention_decode_run<GROUP, 4>(dev, args, stream);
+    if (blocks <= dev->sms && dev->smem >= 5 * HYMT_ATTN_STAGE) {
+        return hymt_attention_decode_run<GROUP, 4>(dev, args,
+                                                   4 * HYMT_ATTN_STAGE, stream);
     }
 
-    return hymt_attention_decode_run<GROUP, 2>(dev, args, stream);
+    /* beside prompts, theirs need the room */
+
+    spread = blocks <= 2 * dev->sms && hymt_attn_spreads(dev) && !args->mixed;
+
+    return hymt_attention_decode_run<GROUP, 2>(dev, args,
+                                               (spread ? 3 : 2)
+                                               * HYMT_ATTN_STAGE, stream);
 }
 
 
