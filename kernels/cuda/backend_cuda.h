@@ -40,8 +40,8 @@
 /* tiles up to which a decode row is one part: two rounds of a block */
 #define HYMT_CUDA_ONE_PART    8
 
-/* a step of prompts alone with more rows is large, see hymt_cuda_shape_t; rows
-   of a bucket, or more than all of them */
+/* a step of prompts alone with more rows is large, see hymt_cuda_shape_t; no
+   graph is for such, so this is not less than HYMT_CUDA_GRAPH_ROWS */
 #define HYMT_CUDA_LARGE_ROWS  640
 
 /* tiles that rows of several parts may have together: sizes `partial` */

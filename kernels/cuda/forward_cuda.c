@@ -46,6 +46,10 @@ static const uint32_t  hymt_cuda_buckets[] = {
     320, 384, 448, 512, 576, 640,
 };
 
+/* a step may take a graph of more rows, where it has too many prompts */
+_Static_assert(HYMT_CUDA_LARGE_ROWS >= HYMT_CUDA_GRAPH_ROWS,
+               "graphs are of steps that are not large");
+
 /* Rows of logits of mixed steps: what the head costs goes up behind these. */
 static const uint32_t  hymt_cuda_heads[HYMT_CUDA_HEADS] = {
     64, 128, UINT32_MAX,
@@ -607,8 +611,6 @@ hymt_cuda_bucket_shape(const hymt_backend_t *b, uint32_t bucket,
         s->samples = hymt_max(rows / HYMT_CUDA_PROMPT_ROWS, 1);
         s->samples = hymt_min(s->samples, batch);
         s->prefill = rows / HYMT_CUDA_PROMPT_ROWS + 4;
-        s->is_large = hymt_cuda_is_large(b, rows);
-        s->decode = s->is_large ? s->samples + HYMT_CUDA_PARTS : 0;
         break;
 
     default:
