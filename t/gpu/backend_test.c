@@ -8,7 +8,7 @@
  * backend_test full: a device that is full when it is opened, the same; hog is
  * what fills it.
  * backend_test small: two layers, few steps and no cublasLt, for
- * compute-sanitizer.
+ * compute-sanitizer; backend_test prompts: the same, of many prompt rows.
  */
 
 #include "invariance.h"
@@ -233,9 +233,12 @@ test_refusals(const hymt_model_t *model)
 }
 
 
-/* Steps of prompts, of decode rows and of both, by graphs and one by one. */
+/*
+ * Steps of prompts, of decode rows and of both, by graphs and one by one; or of
+ * prompts with so many rows that they go another way (hymt_cuda_is_large()).
+ */
 static int
-test_small(void)
+test_small(bool prompts)
 {
     char           dir[FIXTURE_PATH];
     hymt_model_t  *model;
@@ -246,18 +249,27 @@ test_small(void)
     };
 
     small = true;
-    max_slots = 8;
-    max_rows = 32;
+
+    if (!prompts) {
+        max_slots = 8;
+        max_rows = 32;
+    }
+
     setenv("HYMT_CUDA_LT", "off", 1);
 
     fixture_dir(dir);
     fixture_model(dir, &shape, 42);
     model = model_open(dir);
 
-    against_ref(model, "two layers", TINY);
-    test_chunks(model, TINY);
-    test_among(model, 5);
-    test_wanted(model, 4);
+    if (prompts) {
+        test_prompts(model);
+
+    } else {
+        against_ref(model, "two layers", TINY);
+        test_chunks(model, TINY);
+        test_among(model, 5);
+        test_wanted(model, 4);
+    }
 
     hymt_model_close(model);
     fixture_remove(dir);
@@ -452,7 +464,11 @@ main(int argc, char **argv)
     printf("# seed %" PRIu64 "\n", random_state);
 
     if (argc > 1 && strcmp(argv[1], "small") == 0) {
-        return test_small();
+        return test_small(false);
+    }
+
+    if (argc > 1 && strcmp(argv[1], "prompts") == 0) {
+        return test_small(true);
     }
 
     demo = model_open(DEMO);

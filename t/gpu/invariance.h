@@ -243,6 +243,10 @@ test_prompts(const hymt_model_t *model)
         n = cases[k].n;
         end = cases[k].before + cases[k].rows;
 
+        if (small && n != 3 && n != 12) {
+            continue;
+        }
+
         for (i = 0; i < n; i++) {
             ones[i] = 1;
         }
