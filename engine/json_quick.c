@@ -96,6 +96,10 @@ hymt_json_flat(const char *data, size_t len, hymt_json_member_t *member,
     size_t        n;
     hymt_quick_t  r;
 
+    if (len == 0) {
+        return 0;
+    }
+
     memset(&r, 0, sizeof(r));
     r.p = data;
     r.end = data + len;

@@ -133,10 +133,11 @@ flat_read(const char *text, size_t len, size_t cap)
 static void
 test_flat(void)
 {
-    char          *a, *b;
-    size_t         i, cap;
-    json_t        *got, *want;
-    json_error_t   error;
+    char                *a, *b;
+    size_t               i, cap;
+    json_t              *got, *want;
+    json_error_t         error;
+    hymt_json_member_t   none;
 
     for (i = 0; i < sizeof(flat) / sizeof(*flat); i++) {
         got = flat_read(flat[i], strlen(flat[i]), 8);
@@ -157,6 +158,10 @@ test_flat(void)
         ok(got == NULL, "not flat: %s", nested[i]);
         json_decref(got);
     }
+
+    /* what an empty body is */
+
+    is_int(hymt_json_flat(NULL, 0, &none, 1), 0, "not flat: nothing at all");
 
     for (cap = 0; cap < 6; cap++) {
         got = flat_read("{\"a\":1,\"b\":2,\"c\":3,\"d\":4}", 25, cap);
