@@ -667,6 +667,8 @@ ngx_http_hymt_call_cleanup(void *data)
 {
     ngx_http_hymt_call_t *call = data;
 
+    ngx_http_hymt_turn_begin();
+
     ngx_http_hymt_count_gone(call);
 
     ngx_http_hymt_call_close(call);

@@ -25,6 +25,8 @@ ngx_http_hymt_start_hosts(ngx_event_t *ev)
     ngx_http_hymt_model_t    **models;
     ngx_http_hymt_runtime_t   *rt;
 
+    ngx_http_hymt_turn_begin();
+
     c = ev->data;
     rt = c->data;
     models = rt->conf->models.elts;

@@ -161,6 +161,7 @@ ngx_http_hymt_init_process(ngx_cycle_t *cycle)
 
     rt->process_events = ngx_event_actions.process_events;
     ngx_event_actions.process_events = ngx_http_hymt_process_events;
+    rt->began = 0;
     hymt_turn_clock_init(&rt->clock, hymt_turn_cpu);
 
     ngx_http_hymt_drain(rt);

@@ -7,6 +7,7 @@ use warnings;
 
 use lib 't/lib';
 
+use Hymt::Process;
 use Hymt::Server;
 use Test::More;
 
@@ -27,6 +28,26 @@ http {
     }
 }
 END
+
+# All that NGINX calls of the module in a worker's loop say that a turn has come
+# to it: else what they take is not counted.
+
+my %body;
+
+for my $file ('ngx_http_hymt_module.c', glob('http/*.c')) {
+    my $text = Hymt::Process::slurp($file);
+
+    $body{$1} = $2
+        while $text =~ /^(ngx_http_hymt_\w+)(\([^;{}]*\)\n\{.*?^\})/msg;
+}
+
+my @called = grep {
+    $body{$_} =~ /^\(ngx_event_t \*ev\)/ || /_call_cleanup$/
+} sort keys %body;
+
+cmp_ok(@called, '>', 10, 'handlers: they are found');
+is_deeply([grep { $body{$_} !~ /ngx_http_hymt_turn_begin\(\);/ } @called], [],
+          'handlers: each begins a turn');
 
 $s->start();
 ok($s->wait_ready('/status'), 'ready');
