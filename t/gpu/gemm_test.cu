@@ -522,6 +522,91 @@ check_case(const case_t *c)
 }
 
 
+/* A product that is the last columns of wider rows, as K and V are of qkv: the
+   bits it has alone, and the other columns and rows are left as they were. */
+static void
+check_columns(uint32_t n, uint32_t k, uint32_t before, bool lt)
+{
+    char              err[256];
+    size_t            i, width;
+    uint16_t         *got, *want, expected;
+    uint32_t          m, col, wrong;
+    hymt_cuda_t       d;
+    hymt_gemm_t      *gemm;
+    hymt_gemm_plan_t  plain;
+
+    static const uint32_t  rows[] = { 1, 60, 300, 641, ROWS };
+
+    d = dev;
+    d.lt = lt ? dev.lt : NULL;
+    width = before + n;
+
+    buffer_new(&w, (size_t) n * k * 2);
+    buffer_new(&x, (size_t) ROWS * k * 2);
+    buffer_new(&measure, (size_t) ROWS * n * 2);
+    buffer_new(&y, ROWS * width * 2);
+    got = (uint16_t *) malloc(y.bytes);
+    want = (uint16_t *) malloc(measure.bytes);
+
+    gpu(hymt_gemm_fill((hymt_bf16_t *) w.data, (size_t) n * k, random_u32(),
+                       0.05f, dev.stream));
+    gpu(hymt_gemm_fill((hymt_bf16_t *) x.data, (size_t) ROWS * k,
+                       random_u32(), 2.0f, dev.stream));
+
+    memset(&shape, 0, sizeof(shape));
+    shape.w = (hymt_bf16_t *) w.data;
+    shape.n = n;
+    shape.k = k;
+    shape.x = (hymt_bf16_t *) x.data;
+    shape.y = measure.data;
+    shape.ldy = n;
+    shape.max_rows = ROWS;
+
+    memset(&plain, 0, sizeof(plain));
+    plain.tokens = 64;
+    plain.rows = 64;
+
+    gpu(hymt_gemm_mma_run(&dev, &shape, &plain, ROWS, dev.stream));
+    gpu(cudaStreamSynchronize(dev.stream));
+    buffer_get(&measure, want, measure.bytes);
+
+    shape.y = (hymt_bf16_t *) y.data + before;
+    shape.ldy = (uint32_t) width;
+    wrong = 0;
+
+    if (ok(hymt_gemm_create(&d, &shape, &gemm, err, sizeof(err)) == 0,
+           "%ux%u behind %u columns is created", n, k, before))
+    {
+        for (m = 0; m < sizeof(rows) / sizeof(rows[0]); m++) {
+            buffer_poison(&y);
+            gpu(hymt_gemm_run(gemm, rows[m], dev.stream));
+            gpu(cudaStreamSynchronize(dev.stream));
+            buffer_get(&y, got, y.bytes);
+
+            for (i = 0; i < ROWS; i++) {
+                for (col = 0; col < width; col++) {
+                    expected = i < rows[m] && col >= before
+                               ? want[i * n + col - before] : 0xffff;
+                    wrong += got[i * width + col] != expected;
+                }
+            }
+        }
+
+        hymt_gemm_free(gemm);
+    }
+
+    ok(wrong == 0 && buffer_guarded(&y), "%ux%u behind %u columns%s: as alone,"
+       " and nothing beside it", n, k, before, lt ? "" : ", own kernels");
+
+    free(want);
+    free(got);
+    buffer_free(&w);
+    buffer_free(&x);
+    buffer_free(&y);
+    buffer_free(&measure);
+}
+
+
 /* Without memory for the proof cublasLt does not serve, and that is told. */
 static void
 check_unproven(void)
@@ -606,6 +691,12 @@ main(int argc, char **argv)
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_case(&cases[i]);
+    }
+
+    for (i = 0; i < 2; i++) {
+        check_columns(256, 256, 512, i == 0);
+        check_columns(1024, 2048, 2048, i == 0);
+        check_columns(2048, 4096, 4096, i == 0);
     }
 
     if (dev.lt != NULL) {
