@@ -77,7 +77,7 @@ readonly ASAN_TESTS=(t/002-server.t t/010-config.t t/020-translate.t
                      t/030-errors.t t/035-locations.t t/100-workers.t
                      t/110-reload.t t/130-abort.t t/140-limits.t
                      t/181-engine-worker.t t/190-watchdog.t
-                     t/197-hostile-memory.t t/210-libretranslate.t
+                     t/197-hostile-memory.t t/205-native-json.t t/210-libretranslate.t
                      t/220-google.t t/230-deepl.t t/231-deepl-glossaries.t
                      t/240-openai.t t/250-stream.t t/260-metrics.t
                      t/270-variables.t t/275-cache.t t/276-prefix-cache.t
